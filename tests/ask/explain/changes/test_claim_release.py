@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from podsched.api.objects import copy_of
-from podsched.ask.whatif.world import World
+from podsched.ask.whatif.world import World, pods_on
 from support.device_objects import device_class, devices, resource_claim, template, user
 from support.whatif_world import node, world
 
@@ -35,6 +35,6 @@ def test_a_claim_that_was_made_for_a_pod_goes_with_it() -> None:
     made.schedule([made.changes.submit(user("user", template="one"))])
     waits = made.changes.submit(user("waits", template="one"))
     assert len(made.cluster.list(CLAIM)) == 2
-    with made.question(waits).without(made.pods_on("n")):
+    with made.question(waits).without(pods_on(made, "n")):
         assert len(made.cluster.list(CLAIM)) == 1
     assert len(made.cluster.list(CLAIM)) == 2
