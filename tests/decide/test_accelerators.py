@@ -31,6 +31,16 @@ class Decided(World):
         super().__init__(seed, nodes=10)
         self.percentage = percentage
         self.strategy = self.random.choice(STRATEGIES)
+        names = self.random.sample([name for name in self.cluster.nodes.names if name], 7)
+        by_name = [
+            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
+            for name in names
+        ]
+        self.templates[1]["affinity"] = {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": by_name}
+            }
+        }
         self.templates[2]["topologySpreadConstraints"] = [
             {
                 "maxSkew": 1,

@@ -73,11 +73,11 @@ class Reference:
         failed = diagnosis.error()
         if failed.code is Code.ERROR:
             return Decision(queued, state, error=failed)
-        feasible = every[outcome.plugin == PASSED]
-        if not len(feasible):
+        feasible, percentage = every[outcome.plugin == PASSED], runtime.percentage_of_nodes_to_score
+        allowed = None if pre.node_names is None else every[outcome.plugin != EXCLUDED]
+        rows, evaluated = self._rotation.sample(cluster, percentage, feasible, allowed)
+        if not len(rows):
             return Decision(queued, state, diagnosis=diagnosis, evaluated=len(every))
-        percentage = runtime.percentage_of_nodes_to_score
-        rows, evaluated = self._rotation.sample(nodes, percentage, feasible)
         run_pre_score(runtime, state, pod, cluster, rows)
         totals = run_score(runtime, state, pod, nodes, rows).total
         best = int(totals.argmax())

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from podsched.decide.evaluation.sampling import Rotation, num_feasible_nodes_to_find
+from support.engine_world import World, node
 
 
 @pytest.mark.parametrize(
@@ -27,10 +28,51 @@ def test_the_number_of_nodes_to_score_is_kube_schedulers(
     assert num_feasible_nodes_to_find(percentage, nodes) == expected
 
 
+STEP = np.arange(0, 300, 2)
+
+
+def nodes(number: int = 300) -> World:
+    world = World(0, nodes=0)
+    for at in range(number):
+        world.cache.placed.add_node(node(f"n{at:03}"))
+    return world
+
+
 def test_the_next_search_starts_where_the_last_one_stopped() -> None:
-    rotation = Rotation()
-    order = np.arange(10)
-    feasible = np.array([1, 3, 5, 7, 9])
-    taken = [rotation.take(order, feasible, 2) for _ in range(3)]
-    assert [rows.tolist() for rows, _ in taken] == [[1, 3], [5, 7], [9, 1]]
-    assert [processed for _, processed in taken] == [4, 4, 4]
+    rotation, world = Rotation(), nodes()
+    taken = [rotation.sample(world.cluster, 1, STEP) for _ in range(2)]
+    assert [processed for _, processed in taken] == [199, 200]
+    assert taken[0][0].tolist() == list(range(0, 200, 2))
+    assert taken[1][0].tolist() == [*range(0, 100, 2), *range(200, 300, 2)]
+    assert rotation.start == 99
+
+
+def test_the_share_is_one_of_the_nodes_that_pre_filter_allows() -> None:
+    rotation, world, allowed = Rotation(), nodes(), np.arange(100, 300)
+    taken = [rotation.sample(world.cluster, 60, allowed, allowed) for _ in range(2)]
+    assert [processed for _, processed in taken] == [120, 120]
+    assert taken[0][0].tolist() == list(range(100, 220))
+    assert taken[1][0].tolist() == [*range(100, 140), *range(220, 300)]
+
+
+def test_a_search_among_few_nodes_moves_the_start_among_all_nodes() -> None:
+    """As in kube-scheduler: nextStartNodeIndex is taken modulo the number of all nodes."""
+    rotation, world = Rotation(), nodes()
+    few, none = np.arange(90), np.arange(0)
+    assert rotation.sample(world.cluster, 1, few, few)[1] == 90
+    assert rotation.start == 90
+    assert rotation.sample(world.cluster, 1, none, np.arange(250))[1] == 250
+    assert rotation.start == (90 + 250) % 300
+    world.cluster.placement = frozenset({"n000", "n001", "n002", "gone"})
+    rotation.sample(world.cluster, 1, np.arange(2), np.arange(2))
+    assert rotation.start == (40 + 2) % 3
+
+
+def test_a_profile_that_scores_all_nodes_does_not_move_the_start() -> None:
+    rotation, world = Rotation(), nodes(10)
+    assert rotation.sample(world.cluster, None, np.arange(5), np.arange(5))[1] == 5
+    assert rotation.start == 0
+
+
+def test_without_nodes_there_is_no_search() -> None:
+    assert Rotation().sample(nodes(0).cluster, 30, np.arange(0))[1] == 0

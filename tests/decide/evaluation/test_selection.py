@@ -265,6 +265,25 @@ def test_a_share_of_the_nodes_is_scored_when_configured() -> None:
     assert (first.row, second.row) == (0, 100)
 
 
+def test_the_share_is_one_of_the_nodes_that_the_pod_names() -> None:
+    world = World(0, nodes=0, percentage=60, strategy=LEAST)
+    for number in range(300):
+        world.cache.placed.add_node(node(f"n{number:03}"))
+    by_name = [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [f"n{number:03}"]}]}
+        for number in range(100, 300)
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": by_name}}
+    world.templates = [{"affinity": {"nodeAffinity": required}}] * 4
+    pending = world.pending(0)
+    selector = Selector(world.evaluation(pending))
+    first, second = selector.select(pending), selector.select(pending)
+    assert first is not None and second is not None
+    assert (first.feasible, first.evaluated) == (120, 120)
+    assert (first.row, second.row) == (100, 100)
+    assert selector.sample().tolist() == list(range(140, 260))
+
+
 def test_the_share_of_the_nodes_is_taken_from_all_zones_in_turn() -> None:
     world = World(0, nodes=0, percentage=1, strategy=LEAST)
     for zone in "ab":

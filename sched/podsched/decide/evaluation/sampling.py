@@ -1,16 +1,17 @@
 """percentageOfNodesToScore: how many feasible nodes are scored, and where the search begins.
 
 If it is unset, every feasible node is scored: over columns that is cheap and gives the best choice.
-0 means kube-scheduler's adaptive percentage (numFeasibleNodesToFind), 10 % at 5,000 nodes. If only
-some nodes are scored, they are taken from all zones in turn (``ordered_rows``), and the next pod's
-search starts where this one stopped (nextStartNodeIndex).
+0 means kube-scheduler's adaptive percentage (numFeasibleNodesToFind), 10 % at 5,000 nodes. It is a
+percentage of the nodes that PreFilter allows. If only some nodes are scored, they are taken from
+all zones in turn (``ordered_rows``), and the next pod's search starts where this one stopped
+(nextStartNodeIndex).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from podsched.framework.nodes import JournaledColumns
+from podsched.framework.nodes import ClusterView
 from podsched.framework.verdicts import Rows
 
 #: minFeasibleNodesToFind and minFeasibleNodesPercentageToFind of kube-scheduler.
@@ -34,25 +35,39 @@ class Rotation:
         self.start = 0
 
     def sample(
-        self, nodes: JournaledColumns, percentage: int | None, feasible: Rows
+        self,
+        cluster: ClusterView,
+        percentage: int | None,
+        feasible: Rows,
+        allowed: Rows | None = None,
     ) -> tuple[Rows, int]:
         """Return the feasible rows to score, ascending, and how many nodes the search covered.
 
-        ``feasible``: ascending rows of the live columns.
+        ``feasible``: ascending rows of the live columns, maybe none; ``allowed``: the rows that
+        PreFilter allows, None for all.
         """
-        num_all_nodes = int(np.count_nonzero(nodes.alive))
-        wanted = num_feasible_nodes_to_find(percentage, num_all_nodes)
-        if wanted >= num_all_nodes:
-            return feasible, num_all_nodes
-        rows, processed = self.take(nodes.ordered_rows, feasible, wanted)
-        # Ascending, because of equal totals the lowest row is to win.
-        return np.sort(rows), processed
+        alive = cluster.nodes.alive
+        candidates = int(np.count_nonzero(alive)) if allowed is None else len(allowed)
+        if percentage is None:
+            return feasible, candidates
+        taken, processed = feasible, candidates
+        wanted = num_feasible_nodes_to_find(percentage, candidates)
+        if len(feasible) and wanted < candidates:
+            order = cluster.nodes.ordered_rows
+            if allowed is not None:
+                order = order[np.isin(order, allowed)]
+            rows, processed = self.take(order, feasible, wanted)
+            # Ascending, because of equal totals the lowest row is to win.
+            taken = np.sort(rows)
+        # The next search starts after the nodes that this one covered. As in kube-scheduler, the
+        # number of all nodes limits the start, even if this search went through fewer.
+        self.start = (self.start + processed) % max(1, _nodes_in_placement(cluster))
+        return taken, processed
 
     def take(self, order: Rows, feasible: Rows, wanted: int) -> tuple[Rows, int]:
         """Return the first ``wanted`` feasible rows, and how many nodes the search covered.
 
-        ``order``: the rows with a node, in the order in which they are searched, before rotation;
-        ``feasible``: some of them.
+        ``order``: the rows to search in their order before rotation; ``feasible``: some of them.
         """
         start = self.start % len(order)
         rotated = np.concatenate([order[start:], order[:start]])
@@ -60,6 +75,12 @@ class Rotation:
         fits[feasible] = True
         places = np.flatnonzero(fits[rotated])[:wanted]
         processed = int(places[-1]) + 1 if len(places) == wanted else len(order)
-        # The next search starts after the nodes that this one covered.
-        self.start = (start + processed) % len(order)
         return rotated[places], processed
+
+
+def _nodes_in_placement(cluster: ClusterView) -> int:
+    """Return the number of nodes, or of those to which a pod group's try is restricted."""
+    placement, nodes = cluster.placement, cluster.nodes
+    if placement is None:
+        return int(np.count_nonzero(nodes.alive))
+    return sum(nodes.row_of(name) is not None for name in placement)

@@ -19,8 +19,6 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-import numpy as np
-
 from podsched.decide.decision import ShouldStop
 from podsched.decide.evaluation.batch_lookahead import BatchLookahead
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
@@ -136,7 +134,7 @@ class Selector:
         return None
 
     def sample(self) -> Rows:
-        """Return the feasible rows to be scored, ascending: all or a part."""
+        """Return the feasible rows to be scored, ascending: all or a part, maybe none."""
         return self._sample(self.evaluation.feasible_rows)[0]
 
     def totals(self, pod: PodInfo, rows: Rows) -> Scores:
@@ -151,14 +149,15 @@ class Selector:
     def _sample(self, feasible: Rows) -> tuple[Rows, int]:
         evaluation = self.evaluation
         percentage = evaluation.runtime.percentage_of_nodes_to_score
-        return self._rotation.sample(evaluation.cluster.nodes, percentage, feasible)
+        allowed = evaluation.allowed_rows
+        return self._rotation.sample(evaluation.cluster, percentage, feasible, allowed)
 
     def _best(self, pod: PodInfo) -> ScheduleResult | None:
         evaluation = self.evaluation
         feasible = evaluation.feasible_rows
-        if not len(feasible):
-            return None
         rows, evaluated = self._sample(feasible)
+        if not len(rows):
+            return None
         if len(rows) == len(feasible):
             # Rows that are not feasible have a lower total than any other.
             row, total = evaluation.scores.totals.best()
@@ -227,8 +226,9 @@ class Selector:
             ahead = self._looks_ahead and len(pods) > 1
             chosen = self._lookahead.place(pods) if ahead else None
             if chosen is not None and chosen.rows:
-                alive = int(np.count_nonzero(evaluation.cluster.nodes.alive))
-                return Round(chosen.rows, chosen.totals, chosen.feasible, alive)
+                # Only without a percentage: then the sample has all rows, and nothing rotates.
+                evaluated = self._sample(evaluation.feasible_rows)[1]
+                return Round(chosen.rows, chosen.totals, chosen.feasible, evaluated)
         result = self._choose(first)
         if result is None:
             return None
