@@ -277,7 +277,10 @@ class Nominations(Protocol):
 
     @property
     def version(self) -> int:
-        """A number that changes whenever a nomination is made, moved or withdrawn."""
+        """A number that grows whenever a nomination is made, moved or withdrawn.
+
+        It grows by at least the number of nodes that ``changed_since`` will return for it.
+        """
         ...
 
     def changed_since(self, version: int) -> Collection[str] | None:

@@ -44,6 +44,44 @@ def test_a_nomination_is_reported_once_when_it_comes_and_once_when_it_goes(world
     assert nominated.rows == []
 
 
+def test_a_class_far_behind_reads_the_nominations_that_are_left_and_not_all_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(0, nodes=50)
+    names = [name for name in world.cluster.nodes.names if name]
+    pod = world.pending(0)
+    nominated, nominee = rows_for(world, pod), world.pending(0)
+    for name in names[:2]:
+        world.cluster.nominator.add(world.pending(0), name)
+    nominated.refresh(everywhere(world))
+    for name in names[10:]:
+        world.cluster.nominator.add(nominee, name)
+    read: list[str] = []
+    ask = world.cluster.nominated_pods
+    monkeypatch.setattr(
+        world.cluster, "nominated_pods", lambda name: [read.append(name), ask(name)][1]
+    )
+    rows = [world.cluster.nodes.row_of(name) for name in (*names[:2], names[-1])]
+    assert nominated.refresh(everywhere(world)).tolist() == rows[2:]
+    assert sorted(nominated.rows) == sorted(row for row in rows if row is not None)
+    assert read == [*names[:2], names[-1]]
+
+
+def test_a_class_slightly_behind_reads_only_what_changed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nominated = rows_for(world, world.pending(0))
+    world.cluster.nominator.add(world.pending(0), "a")
+    nominated.refresh(everywhere(world))
+    world.cluster.nominator.add(world.pending(0), "b")
+    ask, read = world.cluster.nominated_pods, list[str]()
+    monkeypatch.setattr(
+        world.cluster, "nominated_pods", lambda name: [read.append(name), ask(name)][1]
+    )
+    assert nominated.refresh(everywhere(world)).tolist() == [world.cluster.nodes.row_of("b")]
+    assert read == ["b"]
+
+
 def test_a_pod_of_lower_priority_does_not_count(world: World) -> None:
     nominated = rows_for(world, world.pending(0))
     world.cluster.nominator.add(world.pending(1), "b")

@@ -265,8 +265,9 @@ def test_a_share_of_the_nodes_is_scored_when_configured() -> None:
     assert (first.row, second.row) == (0, 100)
 
 
-def test_the_share_is_one_of_the_nodes_that_the_pod_names() -> None:
-    world = World(0, nodes=0, percentage=60, strategy=LEAST)
+def naming(percentage: int | None) -> World:
+    """300 nodes, and pods that name the last 200 of them."""
+    world = World(0, nodes=0, percentage=percentage, strategy=LEAST)
     for number in range(300):
         world.cache.placed.add_node(node(f"n{number:03}"))
     by_name = [
@@ -275,6 +276,20 @@ def test_the_share_is_one_of_the_nodes_that_the_pod_names() -> None:
     ]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": by_name}}
     world.templates = [{"affinity": {"nodeAffinity": required}}] * 4
+    return world
+
+
+def test_the_nodes_that_a_pod_does_not_name_are_not_counted_as_looked_at() -> None:
+    world = naming(None)
+    pods = [world.pending(0) for _ in range(20)]
+    run = Selector(world.evaluation(pods[0])).select_batch(pods, Decider(world).commit)
+    assert run.rows == list(range(100, 120))
+    # The second round places the others with look-ahead.
+    assert [(len(one.rows), one.evaluated) for one in run.rounds] == [(1, 200), (19, 200)]
+
+
+def test_the_share_is_one_of_the_nodes_that_the_pod_names() -> None:
+    world = naming(60)
     pending = world.pending(0)
     selector = Selector(world.evaluation(pending))
     first, second = selector.select(pending), selector.select(pending)
