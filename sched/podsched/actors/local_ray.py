@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import secrets
 import signal
 import sys
@@ -18,9 +19,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO
 
+from podsched.actors.ray_parts import RayParts
 from podsched.actors.ray_probe import answers
+from podsched.lib.backoff import Backoff
 from podsched.lib.network import free_port
-from podsched.lib.processes import dying_with_parent, session_members
+from podsched.lib.processes import dying_with_parent, session_members, session_processes
 from podsched.lib.run_directory import RunDirectory
 from podsched.lib.tls_contexts import TlsFiles
 
@@ -34,8 +37,12 @@ NO_WAIT_FOR_WORKERS = {"RAY_prestart_worker_first_driver": "0"}
 #: The actors exchange columns of a few hundred KB, so the smallest store Ray accepts is plenty.
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
 START_ATTEMPTS = 3
+#: Seconds before the second of them, and max seconds before another.
+FIRST_START_PAUSE, LONGEST_START_PAUSE = 0.2, 2.0
 #: Seconds for a start on a busy machine; a process that ends early is noticed at once.
 START_TIMEOUT = 120.0
+#: Seconds between two looks at the processes of a head that starts.
+START_PROBE_PERIOD = 0.2
 #: Seconds between probes of its processes, and the timeout of a probe.
 PROBE_PERIOD, PROBE_TIMEOUT = 2.0, 5.0
 #: Seconds without an answer after which a process counts as hung: longer than delays on a busy
@@ -103,8 +110,11 @@ class LocalRay:
                 raise RayStartError(f"Ray was not started: {exc}") from exc
         port = int(self.address.rpartition(":")[2] or 0)
         problem = ""
-        for _ in range(START_ATTEMPTS):
+        backoff = Backoff(FIRST_START_PAUSE, LONGEST_START_PAUSE, random.random)
+        for attempt in range(START_ATTEMPTS):
             await self.kill()
+            if attempt:
+                await asyncio.sleep(backoff.next_delay())
             self._directory.clear()
             try:
                 await self._start_once(self._directory.path, port or free_port())
@@ -135,9 +145,7 @@ class LocalRay:
         command += [str(part) for pair in arguments.items() for part in pair]
         self._process = await self._run(command, NO_WAIT_FOR_WORKERS)
         async with asyncio.timeout(START_TIMEOUT):
-            await _until_listening(self._process, port, directory)
-            while not await self._can_be_joined(f"127.0.0.1:{port}"):
-                _check_alive(self._process)
+            await self._until_ready(self._process, port, directory)
         self.address, self._raylet = f"127.0.0.1:{port}", f"127.0.0.1:{raylet}"
 
     async def _run(
@@ -153,8 +161,28 @@ class LocalRay:
                 start_new_session=True,
             )
 
-    async def _can_be_joined(self, address: str) -> bool:
-        driver = await self._run([sys.executable, "-c", _JOIN, address])
+    async def _until_ready(
+        self, head: asyncio.subprocess.Process, port: int, directory: Path
+    ) -> None:
+        """Wait until drivers can join. Raises RayStartError once a process has ended."""
+        joining = asyncio.ensure_future(self._until_joined(port, directory))
+        parts = RayParts()
+        try:
+            while not (await asyncio.wait({joining}, timeout=START_PROBE_PERIOD))[0]:
+                await _check_processes(head, parts)
+            await joining
+        finally:
+            joining.cancel()
+            await asyncio.gather(joining, return_exceptions=True)
+
+    async def _until_joined(self, port: int, directory: Path) -> None:
+        while True:
+            if await _listens(port, directory) and await self._can_be_joined(port):
+                return
+            await asyncio.sleep(0.1)
+
+    async def _can_be_joined(self, port: int) -> bool:
+        driver = await self._run([sys.executable, "-c", _JOIN, f"127.0.0.1:{port}"])
         try:
             return await driver.wait() == 0
         finally:
@@ -228,22 +256,25 @@ def _opened(log_dir: Path | None) -> BinaryIO:
     return open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
 
 
-async def _until_listening(head: asyncio.subprocess.Process, port: int, directory: Path) -> None:
-    """Wait for the head's port and for the socket of its raylet."""
+async def _listens(port: int, directory: Path) -> bool:
+    """Return whether there are the head's port and the socket of its raylet."""
 
     def has_raylet() -> bool:
         return any(directory.glob("session_*/sockets/raylet"))
 
-    while True:
-        _check_alive(head)
-        with contextlib.suppress(OSError):
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.close()
-            if await asyncio.to_thread(has_raylet):
-                return
-        await asyncio.sleep(0.1)
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return await asyncio.to_thread(has_raylet)
 
 
-def _check_alive(head: asyncio.subprocess.Process) -> None:
+async def _check_processes(head: asyncio.subprocess.Process, parts: RayParts) -> None:
+    """Raise RayStartError if the head or a part of it has ended."""
+    found = await asyncio.to_thread(session_processes, head.pid)
+    # First, because the parts end with the head, and its exit code says more.
     if head.returncode is not None:
         raise RayStartError(f"the head exited with code {head.returncode}")
+    if ended := parts.ended(found):
+        raise RayStartError(f"{' and '.join(ended)} ended")

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 # Asks the kernel for SIGKILL at the parent's death, and then executes the real program. This is a
 # separate program, because a preexec_fn would run Python code in a fork of a process with gRPC's
@@ -59,20 +60,37 @@ async def end_process(process: asyncio.subprocess.Process, grace: float) -> bool
     return False
 
 
-def session_members(session: int) -> list[int]:
-    """Return the pids of the running processes in a session, read from /proc; without zombies."""
-    members = []
+class SessionProcess(NamedTuple):
+    """A process of a session.
+
+    ``name``: its program or title, at most 15 characters; ``command``: with its arguments,
+    separated by blanks; empty for a zombie.
+    """
+
+    pid: int
+    name: str
+    command: str
+    has_ended: bool
+
+
+def session_processes(session: int) -> list[SessionProcess]:
+    """Return the processes in a session, read from /proc; a zombie has ended."""
+    found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
+        pid = int(entry.name)
+        # One that has been reaped meanwhile is left out.
         with contextlib.suppress(OSError):
-            if os.getsid(int(entry.name)) == session and not _has_ended(entry):
-                members.append(int(entry.name))
-    return members
+            if os.getsid(pid) == session:
+                # The format is: pid (name) state ... The name may contain parentheses and blanks.
+                name, _, rest = (entry / "stat").read_text(errors="replace").rpartition(")")
+                ended = rest.split()[0] in ("Z", "X")
+                command = (entry / "cmdline").read_text(errors="replace").replace("\0", " ")
+                found.append(SessionProcess(pid, name.partition("(")[2], command, ended))
+    return found
 
 
-def _has_ended(entry: Path) -> bool:
-    """Return whether the process of a directory in /proc is a zombie. Raises OSError if gone."""
-    # The format is: pid (name) state ... The name may contain parentheses and blanks.
-    state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-    return state in ("Z", "X")
+def session_members(session: int) -> list[int]:
+    """Return the pids of the running processes in a session, without zombies."""
+    return [process.pid for process in session_processes(session) if not process.has_ended]
