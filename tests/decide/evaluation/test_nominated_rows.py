@@ -57,9 +57,9 @@ def test_a_class_far_behind_reads_the_nominations_that_are_left_and_not_all_chan
     for name in names[10:]:
         world.cluster.nominator.add(nominee, name)
     read: list[str] = []
-    ask = world.cluster.nominated_pods
+    ask = world.cluster.nominator.pods
     monkeypatch.setattr(
-        world.cluster, "nominated_pods", lambda name: [read.append(name), ask(name)][1]
+        world.cluster.nominator, "pods", lambda name: [read.append(name), ask(name)][1]
     )
     rows = [world.cluster.nodes.row_of(name) for name in (*names[:2], names[-1])]
     assert nominated.refresh(everywhere(world)).tolist() == rows[2:]
@@ -74,9 +74,9 @@ def test_a_class_slightly_behind_reads_only_what_changed(
     world.cluster.nominator.add(world.pending(0), "a")
     nominated.refresh(everywhere(world))
     world.cluster.nominator.add(world.pending(0), "b")
-    ask, read = world.cluster.nominated_pods, list[str]()
+    ask, read = world.cluster.nominator.pods, list[str]()
     monkeypatch.setattr(
-        world.cluster, "nominated_pods", lambda name: [read.append(name), ask(name)][1]
+        world.cluster.nominator, "pods", lambda name: [read.append(name), ask(name)][1]
     )
     assert nominated.refresh(everywhere(world)).tolist() == [world.cluster.nodes.row_of("b")]
     assert read == ["b"]
