@@ -277,10 +277,7 @@ class Nominations(Protocol):
 
     @property
     def version(self) -> int:
-        """A number that grows whenever a nomination is made, moved or withdrawn.
-
-        It grows by at least the number of nodes that ``changed_since`` will return for it.
-        """
+        """A number that grows by at least one for each node that ``changed_since`` returns."""
         ...
 
     def changed_since(self, version: int) -> Collection[str] | None:

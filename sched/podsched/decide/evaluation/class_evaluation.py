@@ -206,12 +206,6 @@ class ClassEvaluation:
         names = self.pre_filtered.node_names
         return names is None or self.cluster.nodes.names[row] in names
 
-    @property
-    def allowed_rows(self) -> Rows | None:
-        """The rows that PreFilter allows, as of the last refresh; None for all."""
-        feasibility = self.feasibility
-        return None if feasibility.node_names is None else feasibility.candidates()
-
     def filter_row(self, pod: PodInfo, row: int) -> FilterOutcome:
         """Filter one row for one pod from scratch; call it after PreFilter."""
         nodes, rows = self.cluster.nodes, np.array([row], dtype=np.intp)

@@ -149,7 +149,8 @@ class Selector:
     def _sample(self, feasible: Rows) -> tuple[Rows, int]:
         evaluation = self.evaluation
         percentage = evaluation.runtime.percentage_of_nodes_to_score
-        allowed = evaluation.allowed_rows
+        feasibility = evaluation.feasibility
+        allowed = None if feasibility.node_names is None else feasibility.candidates()
         return self._rotation.sample(evaluation.cluster, percentage, feasible, allowed)
 
     def _best(self, pod: PodInfo) -> ScheduleResult | None:
