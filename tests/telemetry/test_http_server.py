@@ -11,7 +11,8 @@ import pytest
 from aiohttp import web, web_protocol
 
 from podsched.lib.listening import Connection, Listener
-from podsched.telemetry.http_server import protocols, serve_application
+from podsched.telemetry.http_protocol import protocols
+from podsched.telemetry.http_server import serve_application
 from podsched.telemetry.logs import get_logger
 from support.kube_client import MemoryTransport
 

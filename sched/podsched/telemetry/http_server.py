@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 from aiohttp import web
 
 from podsched.lib.listening import Connection, Listener
 from podsched.lib.tls_contexts import ServingContext, TlsFiles
+from podsched.telemetry.http_protocol import protocols
 from podsched.telemetry.logs import Logger, keeps_certificates
 
 #: Connections at once.
 MAX_CONNECTIONS: Final = 500
 #: Seconds without a request after which a connection is closed: longer than scrapes are apart.
 _IDLE_SECONDS: Final = 75.0
-
-
-class Protocol(web.RequestHandler):
-    """aiohttp's protocol of a connection, which lets go of what it could not parse.
-
-    The error of a malformed request and the frames that it passed refer to each other, and hold up
-    to 256 KiB of what was read. That would stay until a garbage collection, and for ever if it
-    survives in numbers (``podsched.lib.memory``): 3,000 such requests took 0.3 GB.
-    """
-
-    __slots__ = ()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        for message, _ in self._messages:
-            error: BaseException | None = getattr(message, "exc", None)
-            while error is not None:
-                error.__traceback__ = None
-                error = error.__cause__ or error.__context__
-
-
-def protocols(server: web.Server, options: Mapping[str, Any]) -> Callable[[], Protocol]:
-    """Return what creates the protocol of each connection; options: those of aiohttp's protocol."""
-    return lambda: Protocol(server, loop=asyncio.get_running_loop(), **options)
 
 
 def connection_of(request: web.BaseRequest) -> Connection:

@@ -29,13 +29,14 @@ from podsched.serve.server.rest.messages import (
     Upgrade,
     query_of,
 )
+from podsched.telemetry.http_protocol import Protocol
 from podsched.telemetry.http_server import address_of, certificate_of, connection_of, peer_of
 
 #: Seconds that a client may leave a piece of an answer unread; the same as for gRPC.
 UNREAD_SECONDS: Final = 30.0
-#: Seconds for which a body that nobody needs is read, and how often: at most 64 KiB each time.
+#: Seconds for which a body that nobody needs is read, and how much of it.
 _DRAIN_SECONDS: Final = 1.0
-_DRAIN_READS: Final = 16
+_DRAIN_BYTES: Final = 1 << 20
 #: Bytes written at a time.
 _PIECE: Final = 64 << 10
 
@@ -135,17 +136,14 @@ class _Exchange:
     async def drain(self) -> None:
         """Read a part of the body if the handler has not: the client may have to send it first.
 
-        If it has more, the connection is closed. To read all of it would let strangers do work
-        here: four that sent chunks of one byte kept the event loop busy for 5 s.
+        If it has more, the connection is closed, so that strangers cannot do much work here.
         """
         content = self._asked.content
         if self._expects_continue:
             return  # the client sends no body
         try:
             async with asyncio.timeout(_DRAIN_SECONDS):
-                for _ in range(_DRAIN_READS):
-                    if content.is_eof():
-                        return
+                while not content.is_eof() and content.total_bytes < _DRAIN_BYTES:
                     await content.readany()
         except (TimeoutError, ConnectionError, web.RequestPayloadError, ClientError) as error:
             _let_go(error)
@@ -194,6 +192,9 @@ class _Exchange:
     async def _switch(self, upgrade: Upgrade, call: Call) -> None:
         """Pass all bytes between the client's connection and another one until one of them ends."""
         self.response = _Switched()
+        parsing = self._asked.protocol
+        assert isinstance(parsing, Protocol)
+        parsing.hand_over()
         reader = asyncio.StreamReader(_PIECE // 2)
         protocol = asyncio.StreamReaderProtocol(reader)
         transport = self._connection.take_over(protocol)

@@ -17,7 +17,7 @@ from aiohttp import web
 from podsched.lib.listening import Listener
 from podsched.lib.tls_contexts import ServingContext, TlsFiles
 from podsched.serve.server.rest.app import RestApp
-from podsched.telemetry.http_server import Protocol, protocols
+from podsched.telemetry.http_protocol import Protocol, protocols
 from podsched.telemetry.logs import get_logger, keeps_certificates
 
 _log = get_logger("apiserver")
