@@ -215,6 +215,9 @@ class Flows:
     def take(self, flow: Flow) -> None:
         """Take a seat."""
         flow.held += 1
+        if flow.held == SPARSE_CALLS + 1:
+            # It may compete from now on.
+            self._update_at = -math.inf
         name = flow.schema.level.name
         self._held[name] = self._held.get(name, 0) + 1
 
@@ -263,6 +266,10 @@ class Flows:
             return True
         part = self._part(flow, now)
         return flow.is_sparse(part) or part < self._share / 2
+
+    def is_light(self, flow: Flow, now: float) -> bool:
+        """Return whether a flow is sparse, or exempt from sharing."""
+        return not flow.schema.level.shared or flow.is_sparse(self._part(flow, now))
 
     def _part(self, flow: Flow, now: float) -> float:
         """Return the part of the loop's capacity that a flow has recently used."""
