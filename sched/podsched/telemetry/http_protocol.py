@@ -41,6 +41,10 @@ _TOO_LARGE: Final = (
 )
 
 
+class FramingError(web.RequestPayloadError):
+    """A body has too many chunks for its size."""
+
+
 class ReadingTurns:
     """Spaces the turns of connections whose bytes cost much to parse."""
 
@@ -136,7 +140,7 @@ class Protocol(web.RequestHandler):
     def _refuse(self) -> None:
         """End the connection because of a request that has too much that is not its body."""
         if self._body is not None and not self._body.is_eof():
-            self._body.set_exception(web.RequestPayloadError("too many chunks"))
+            self._body.set_exception(FramingError())
         elif not self._messages and not self._request_in_progress and self.transport is not None:
             self.transport.write(_TOO_LARGE)
             self.force_close()

@@ -29,7 +29,7 @@ from podsched.serve.server.rest.messages import (
     Upgrade,
     query_of,
 )
-from podsched.telemetry.http_protocol import Protocol
+from podsched.telemetry.http_protocol import FramingError, Protocol
 from podsched.telemetry.http_server import address_of, certificate_of, connection_of, peer_of
 
 #: Seconds that a client may leave a piece of an answer unread; the same as for gRPC.
@@ -100,6 +100,8 @@ class _Exchange:
         except ConnectionError as error:
             _let_go(error)
             raise _client_disconnected() from None
+        except FramingError:
+            raise bad_request("the chunks of the request's body are too small") from None
         except (web.RequestPayloadError, ClientError):
             raise bad_request("the request's body does not end as its headers say") from None
         return b"".join(parts)
