@@ -10,6 +10,7 @@ from podsched.serve.server.fairness.flows import (
     LAG,
     MAX_SHARED_PART,
     MIN_SHARED_PART,
+    SPARSE_CALLS,
     WINDOW,
     Flow,
     Flows,
@@ -69,6 +70,20 @@ def test_a_sparse_flow_never_waits_for_those_that_flood() -> None:
     flows.take(ordinary)
     assert flows.seconds_until_share(ordinary, 0.0) == 0
     assert flows.reserve_turn(ordinary, 0.002, 0.0) == 0
+
+
+def test_a_flow_competes_from_the_first_call_that_is_too_many_for_a_sparse_one() -> None:
+    flows = Flows()
+    crowd, other = flows.get("crowd", DEFAULT, 0.0), flows.get("other", DEFAULT, 0.0)
+    flows.take(other)
+    for _ in range(SPARSE_CALLS):
+        assert flows.seconds_until_seat(crowd, 0.0) == 0
+        flows.take(crowd)
+    assert flows.seconds_until_seat(crowd, 0.0) == 0
+    assert not flows.competing
+    flows.take(crowd)
+    flows.seconds_until_share(crowd, 0.0)
+    assert flows.competing
 
 
 def test_a_scheduler_never_waits_for_time() -> None:

@@ -11,6 +11,7 @@ import pytest
 from podsched.serve.server.access.identity import UNSECURED, Authentication, Identity
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.fairness.flow_metrics import FlowTelemetry
+from podsched.serve.server.fairness.flows import SPARSE_CALLS
 from podsched.serve.server.fairness.gate import LONGEST_WAIT, RETRY_AFTER, Gate
 from podsched.serve.server.fairness.levels import GLOBAL_DEFAULT
 from podsched.serve.server.fairness.turns import (
@@ -187,6 +188,33 @@ async def test_a_call_in_the_rounds_before_a_turn_puts_it_off() -> None:
         await asyncio.sleep(0)
     assert not turn.done()
     await turn
+
+
+async def test_short_calls_that_come_together_are_seen_together() -> None:
+    """None of them awaits anything: one after the other they would look like one connection's."""
+    gate = Gate()
+    held: list[int] = []
+
+    async def short_call() -> None:
+        gate.call_arrived(ALICE, "peer", "Get")
+        seat = await gate.enter(ALICE, "peer", "Get", 0)
+        held.append(seat.flow.held)
+        seat.leave()
+
+    (await gate.enter(BOB, "peer", "Get", 0)).charge(0.01)
+    await asyncio.gather(*(short_call() for _ in range(300)))
+    assert max(held) > SPARSE_CALLS
+    assert gate.flows.competing
+    gate.close()
+
+
+async def test_callers_without_valid_credentials_are_refused_at_a_rate_for_all_together() -> None:
+    gate = Gate()
+    refusals = [asyncio.create_task(gate.delay_refusal(f"peer-{n}")) for n in range(3000)]
+    await asyncio.sleep(1.0)
+    assert 350 < sum(each.done() for each in refusals) <= 400
+    await asyncio.sleep(LONGEST_WAIT)
+    assert all(each.done() for each in refusals)
 
 
 async def test_metrics_count_what_was_let_in_and_what_was_refused() -> None:

@@ -17,6 +17,7 @@ from podsched.serve.server.fairness.levels import GLOBAL_DEFAULT
 from podsched.serve.server.rest import app
 from podsched.serve.server.server import ApiServer
 from podsched.serve.server.settings import ServerSettings
+from podsched.telemetry.http_protocol import MAX_FRAMING
 from podsched.testing.memory_store import MemoryStore
 from support.api_objects import pod
 from support.api_servers import start_api_server
@@ -110,6 +111,17 @@ async def test_of_a_body_that_nobody_needs_only_a_part_is_read(server: ApiServer
     with opened, pytest.raises(ConnectionError):
         while clock() - began < 8:  # aiohttp would read for 10 s
             await asyncio.to_thread(opened.sendall, b"1\r\na\r\n" * 1000)
+
+
+async def test_a_body_in_chunks_of_one_byte_is_refused(server: ApiServer) -> None:
+    """It would cost the event loop a second for each MB."""
+    head = b"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: a\r\n"
+    opened = connected(server, head + b"Transfer-Encoding: chunked\r\n\r\n")
+    # Little more than the limit: what is not read when the connection is closed resets it.
+    opened.sendall(b"1\r\na\r\n" * (MAX_FRAMING // 5 + 1000))
+    answer = await asyncio.to_thread(_end, opened)
+    assert answer[9:12] == b"400"
+    assert b"chunks of the request's body are too small" in answer
 
 
 async def test_a_small_body_that_nobody_needs_leaves_the_connection_in_use(
