@@ -124,7 +124,7 @@ async def both_serve(cluster: LocalCluster) -> bool:
     """Whether both workers have answered lists; a connection stays with one of them."""
     async with ApiClient(cluster.server) as client:
         await client.list("Node")
-    metric = cluster.api_servers[0].metric
+    metric = cluster.api_servers[0].health.metric
     calls = [await metric("apiserver_request_total", worker=n, verb="List") for n in "01"]
     return min(calls) > 0
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import stat
 import sys
 import time
@@ -189,6 +191,21 @@ async def test_a_plugin_that_fails_is_named(kubeconfig: Kubeconfig, tmp_path: Pa
         kubeconfig.user = {"exec": plugin(tmp_path, status)}
         with pytest.raises(Unauthorized, match="printed no ExecCredential"):
             await kubeconfig.read().token.token()
+
+
+@pytest.mark.integration
+async def test_a_plugin_that_fails_is_not_waited_for_though_a_child_keeps_its_output_open(
+    kubeconfig: Kubeconfig, tmp_path: Path
+) -> None:
+    kubeconfig.user = {"exec": plugin(tmp_path, {"token": "a", "more": "x" * (2 << 20)})}
+    script = tmp_path / "plugin"
+    first, _, rest = script.read_text().partition("\n")
+    child = "subprocess.Popen(['sleep', '600']).pid"
+    note = f"import subprocess\nopen('{tmp_path}/pid', 'w').write(str({child}))"
+    script.write_text(f"{first}\n{note}\n{rest}")
+    with pytest.raises(Unauthorized, match="printed more than 1 MiB"):
+        await kubeconfig.read().token.token()
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
 def test_outside_of_a_cluster_there_is_no_service_account(monkeypatch: pytest.MonkeyPatch) -> None:

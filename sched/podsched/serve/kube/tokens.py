@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import time
+from asyncio.subprocess import SubprocessStreamProtocol
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Protocol
 
 from podsched.config.errors import ConfigError, invalid, required
-from podsched.lib.processes import send_signal
 from podsched.serve.client.bearer_token import BearerToken
 from podsched.serve.client.errors import Unauthorized
 
@@ -24,6 +23,8 @@ _PLUGIN_TIMEOUT = 60.0
 #: Seconds before its expiry at which a token is no longer used.
 _MARGIN = 10.0
 _MAX_BYTES = 1 << 20
+#: Bytes that are read of a plugin's output before the rest waits in the pipe.
+_MAX_UNREAD = 1 << 16
 
 
 class TokenSource(Protocol):
@@ -137,20 +138,24 @@ class ExecToken:
 
 async def _output(command: Sequence[str], environment: Mapping[str, str]) -> bytes:
     """Return a program's standard output. Raises OSError; Unauthorized if it fails."""
-    process = await asyncio.create_subprocess_exec(
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.subprocess_exec(
+        lambda: SubprocessStreamProtocol(_MAX_UNREAD, loop),
         *command,
         env=environment,
         stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
+        stderr=None,
     )
+    process = asyncio.subprocess.Process(transport, protocol, loop)
     assert process.stdout is not None
     try:
         output = await _read_all(process.stdout, command[0])
         await process.wait()
-    except BaseException:
-        send_signal(process, signal.SIGKILL)
+    finally:
+        # Kills it if it runs, and closes the pipe. ``wait`` alone would not return while a pipe
+        # that is too full is not read, or while a child of the program has it.
+        transport.close()
         await process.wait()
-        raise
     if process.returncode:
         raise Unauthorized(f"{command[0]}: ended with exit code {process.returncode}")
     return output
