@@ -904,6 +904,20 @@ async def test_settings_say_which_units_are_promised_a_start() -> None:
                 assert promised(world, "first") is not None
 
 
+async def test_a_unit_that_reaches_min_age_in_a_queue_that_is_not_there_stops_nobody() -> None:
+    world = a_world(settings={"minAge": "10s"})
+    async with world.running():
+        run(world, "long", 6, 100)
+        await asyncio.sleep(1)
+        run(world, "first", 8, 50)
+        await asyncio.sleep(1)
+        world.change("first", lambda pod: pod.metadata.labels.update({QUEUE: "absent"}))
+        await asyncio.sleep(10)
+        run(world, "small", 1, 50)
+        await asyncio.sleep(1)
+        assert "small" in bound(world)
+
+
 async def test_a_promised_unit_starts_although_one_of_its_shape_before_it_is_promised_nothing() -> (
     None
 ):

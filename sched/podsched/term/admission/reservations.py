@@ -348,7 +348,9 @@ class Reservations:
     def take_old_enough(self, now: float) -> list[str]:
         """Return the ClusterQueues of the units that have waited for ``minAge`` by now."""
         grown = [key for key, _ in self._old_enough.pop_due(now)]
-        return [self._units[key].queue for key in grown if key in self._units]
+        queues = [self._units[key].queue for key in grown if key in self._units]
+        # A unit may have moved to a LocalQueue or ClusterQueue that does not exist.
+        return [name for name in queues if name in self._snapshot.queues]
 
     def due(self, now: float) -> list[str]:
         """Return the keys of the units whose promised start has come."""
