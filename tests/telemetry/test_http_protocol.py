@@ -183,6 +183,32 @@ async def test_a_body_that_is_read_late_comes_whole(step: float) -> None:
     assert client.sent.count(b"200000") == 10
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["at once", "between two chunks"])
+async def test_a_body_in_many_chunks_that_is_read_late_ends_and_the_next_one_too(
+    whole: bool,
+) -> None:
+    """aiohttp's parser stops behind 2,048 unread chunks, also if nothing is paused any more."""
+    begun = asyncio.Event()
+
+    async def late(request: web.BaseRequest) -> web.Response:
+        await begun.wait()
+        return await read(request)
+
+    client = connected(late, ReadingTurns(_clock(0.0)))
+    client.say(_CHUNKED + chunks(2049, 10))
+    rest = b"0\r\n\r\nPOST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n12345"
+    if whole:
+        client.say(rest)
+    begun.set()
+    await asyncio.sleep(0.1)
+    if not whole:
+        client.say(chunks(1, 1) + rest)
+    async with asyncio.timeout(5):
+        await client.answers(2)
+    assert (b"20490" if whole else b"20491") in client.sent
+    assert client.sent.endswith(b"\r\n5")
+
+
 async def test_few_requests_are_parsed_before_the_answer_to_the_first() -> None:
     begun = asyncio.Event()
     asked = 0
@@ -253,6 +279,51 @@ async def test_a_body_in_many_tiny_chunks_is_refused() -> None:
     client.say(chunks(10_000, 1))
     await client.ends()
     assert len(ended) == 1
+
+
+async def test_a_malformed_chunk_ends_the_body_at_once() -> None:
+    ended: list[float] = []
+
+    async def attempt(request: web.BaseRequest) -> web.Response:
+        try:
+            return await read(request)
+        except web.RequestPayloadError:
+            ended.append(asyncio.get_running_loop().time())
+            return web.Response()
+
+    client = connected(attempt, ReadingTurns(_clock(0.0)))
+    client.say(_CHUNKED + chunks(1, 10))
+    await asyncio.sleep(0.1)
+    client.say(b"no size\r\n")
+    now = asyncio.get_running_loop().time()
+    await client.ends()
+    assert ended == [pytest.approx(now, abs=0.1)]
+
+
+async def test_a_request_without_end_ends_soon_after_one_that_cannot_be_parsed() -> None:
+    async def watch(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.sleep(3600)
+        return response
+
+    client = connected(watch, ReadingTurns(_clock(0.001)))
+    client.say(_GET)
+    await asyncio.sleep(0.1)
+    client.say(b"\0\0\r\n\r\n")
+    began = asyncio.get_running_loop().time()
+    await client.closed.wait()
+    assert asyncio.get_running_loop().time() - began < 20
+
+
+async def test_each_request_has_the_limit_of_what_is_not_body_for_itself() -> None:
+    client = connected(read, ReadingTurns(_clock(0.0)))
+    client.say(_CHUNKED + chunks(12_000, 5) + b"0\r\n\r\n")
+    await client.answers(1)
+    client.say(_GET[:-2] + _LONG_HEADER * 2)
+    await asyncio.sleep(0.1)
+    client.say(b"\r\n")
+    await client.answers(2)
 
 
 async def test_trailers_of_a_body_are_part_of_the_limit() -> None:

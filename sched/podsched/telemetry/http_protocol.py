@@ -35,6 +35,8 @@ MAX_FRAMING: Final = 64 << 10
 #: Requests of a connection that may wait for the answer to an earlier one. Clients hardly ever send
 #: another request before they have the answer.
 _MAX_WAITING: Final = 2
+#: Max seconds for the answers to requests before one that cannot be parsed: a watch never ends.
+_LAST_ANSWERS: Final = 10.0
 _TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
     b"Connection: close\r\nContent-Length: 0\r\n\r\n"
@@ -68,7 +70,16 @@ class Protocol(web.RequestHandler):
     0.3 GB.
     """
 
-    __slots__ = ("_body", "_framing", "_parsed_at", "_spent", "_turn", "_turns", "_unparsed")
+    __slots__ = (
+        "_body",
+        "_framing",
+        "_may_have_stopped",
+        "_parsed_at",
+        "_spent",
+        "_turn",
+        "_turns",
+        "_unparsed",
+    )
 
     def __init__(self, server: web.Server, turns: ReadingTurns, options: Mapping[str, Any]) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **options)
@@ -83,6 +94,8 @@ class Protocol(web.RequestHandler):
         #: The body of the last request, and the bytes since its beginning that are not body.
         self._body: StreamReader | None = None
         self._framing = 0
+        #: Whether aiohttp's parser may have stopped within the last piece, to go on when asked.
+        self._may_have_stopped = False
 
     def data_received(self, data: bytes) -> None:
         if self._close or self._force_close:
@@ -114,25 +127,32 @@ class Protocol(web.RequestHandler):
             self._parse_piece(piece)
             spent = self._turns.clock() - began
         self._spent += spent
-        if self._spent >= TURN_SECONDS:
+        if self._spent >= TURN_SECONDS and not (self._close or self._force_close):
             self._wait_until(self._turns.after(self._spent, now))
             self._spent = 0.0
 
     def _parse_piece(self, piece: bytes) -> None:
-        requests = self._request_count
-        body_before = self._body.total_bytes if self._body is not None else 0
+        requests, reading = self._request_count, self._body
+        is_open = reading is not None and not reading.is_eof()
+        body_before = reading.total_bytes if reading is not None else 0
+        self._may_have_stopped |= bool(piece)
         super().data_received(piece)
         if self._request_count > requests and self._messages:
             message, self._body = self._messages[-1]
             self._framing = 0
             error: BaseException | None = getattr(message, "exc", None)
             if error is not None:
+                if reading is not None and not reading.is_eof():
+                    reading.set_exception(web.RequestPayloadError())
                 self._end()
             while error is not None:
                 error.__traceback__ = None
                 error = error.__cause__ or error.__context__
             return
-        body = self._body.total_bytes - body_before if self._body is not None else 0
+        if reading is not None and is_open and reading.is_eof():
+            self._framing = 0
+            return
+        body = reading.total_bytes - body_before if reading is not None else 0
         self._framing += len(piece) - body
         if self._framing > MAX_FRAMING:
             self._refuse()
@@ -147,9 +167,15 @@ class Protocol(web.RequestHandler):
         self._end()
 
     def _end(self) -> None:
-        """Parse nothing more, and close the connection after the answers under way."""
+        """Parse nothing more, and close the connection after the answers under way.
+
+        As it is not read, a client that goes is not noticed, so the answers have a limit.
+        """
         self._unparsed = memoryview(b"")
         self._pause_transport_reading()
+        if self._turn is not None:
+            self._turn.cancel()
+        self._turn = self._loop.call_later(_LAST_ANSWERS, self.force_close)
         if self._waiter is None or self._waiter.done():
             self.close()
 
@@ -164,8 +190,12 @@ class Protocol(web.RequestHandler):
         self._turn = None
         if self.transport is None:
             return
-        if self._unparsed and not self._is_paused:
-            self._parse()
+        try:
+            if self._unparsed and not self._is_paused:
+                self._parse()
+        except BaseException:
+            self.transport.abort()  # as asyncio does when bytes arrive
+            raise
         if not self._is_paused:
             self._resume_transport_reading()
 
@@ -173,6 +203,10 @@ class Protocol(web.RequestHandler):
         # aiohttp asks for it with each chunk that is read, paused or not: most of a chunk's cost.
         if self._reading_paused:
             super().resume_reading(resume_parser)
+        elif resume_parser and self._may_have_stopped:
+            # The parser may have stopped within the last piece though nothing is paused.
+            self._may_have_stopped = False
+            self.data_received(b"")
 
     def _resume_transport_reading(self) -> None:
         """Read on, which aiohttp asks for, but first parse what was read before."""

@@ -170,7 +170,7 @@ class Endpoints:
     ) -> None:
         """Raise InvalidRequest without endpoints, CertificateError for unusable files.
 
-        ``elects``: called when etcd begins to elect a leader, if it has several members.
+        ``elects``: called when an answer shows that etcd has elected a leader, or elects one.
         """
         if not options.endpoints:
             raise InvalidRequest("no etcd endpoints given")

@@ -100,9 +100,11 @@ class _Exchange:
         except ConnectionError as error:
             _let_go(error)
             raise _client_disconnected() from None
-        except FramingError:
+        except FramingError as error:
+            _let_go(error)
             raise bad_request("the chunks of the request's body are too small") from None
-        except (web.RequestPayloadError, ClientError):
+        except (web.RequestPayloadError, ClientError) as error:
+            _let_go(error)
             raise bad_request("the request's body does not end as its headers say") from None
         return b"".join(parts)
 
@@ -145,7 +147,8 @@ class _Exchange:
             return  # the client sends no body
         try:
             async with asyncio.timeout(_DRAIN_SECONDS):
-                while not content.is_eof() and content.total_bytes < _DRAIN_BYTES:
+                most = content.total_bytes + _DRAIN_BYTES
+                while not content.is_eof() and content.total_bytes < most:
                     await content.readany()
         except (TimeoutError, ConnectionError, web.RequestPayloadError, ClientError) as error:
             _let_go(error)
