@@ -17,6 +17,7 @@ from podsched.telemetry.http_protocol import (
     Protocol,
     ReadingTurns,
 )
+from podsched.telemetry.http_server import connection_of
 from support.kube_client import MemoryTransport
 
 pytestmark = pytest.mark.looptime
@@ -304,7 +305,8 @@ async def test_a_request_without_end_ends_soon_after_one_that_cannot_be_parsed()
     async def watch(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
-        await asyncio.sleep(3600)
+        with connection_of(request).in_use():
+            await asyncio.sleep(3600)
         return response
 
     client = connected(watch, ReadingTurns(_clock(0.001)))
