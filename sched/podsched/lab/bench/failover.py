@@ -270,7 +270,7 @@ class _Round:
             leader = await self._leader()
             restarts, wall, began = leader.restarts, time.time(), time.monotonic()
             if self._fault == PARTITION:
-                for relay in self._links.between(leader.spec.name, ""):
+                for relay in self._links.of(leader.spec.name):
                     relay.impair(_CUT)
             else:
                 leader.kill(signal.Signals[self._fault])
@@ -310,7 +310,7 @@ class _Round:
     async def _repair(self, leader: ManagedProcess, restarts: int) -> None:
         """Repair the replica: connect, resume, or restart it."""
         if self._fault == PARTITION:
-            for relay in self._links.between(leader.spec.name, ""):
+            for relay in self._links.of(leader.spec.name):
                 relay.restore(_CUT)
         elif self._fault == "SIGSTOP":
             leader.kill(signal.SIGCONT)

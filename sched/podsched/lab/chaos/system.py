@@ -158,6 +158,10 @@ class Links:
             self._relays[source, target] = known
         return known
 
+    def of(self, source: str) -> list[Relay]:
+        """Return the relays from one process."""
+        return [relay for (known, _), relay in self._relays.items() if known == source]
+
     def between(self, source: str, target: str) -> list[Relay]:
         """Return the relays between processes whose names begin with these prefixes."""
         return [

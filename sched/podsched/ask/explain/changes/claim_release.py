@@ -5,9 +5,11 @@ Source: pkg/controller/resourceclaim and the garbage collector of Kubernetes v1.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from podsched.api.device_claims import is_claim_for, known_claim_names, released
+from podsched.api.owners import controller_of
 from podsched.cache.objects import ClusterState
 from podsched.cache.trial import Trial
 from podsched.framework.pods import PodInfo
@@ -15,15 +17,25 @@ from podsched.framework.pods import PodInfo
 _CLAIM: Final = "ResourceClaim"
 
 
+#: Names of claims by the uid of the pod for which they were made.
+ClaimsMade = Mapping[str, Sequence[str]]
+
+
 def release_claims(
-    pod: PodInfo, cluster: ClusterState, changes: Trial, *, keep: bool = False
+    pod: PodInfo,
+    cluster: ClusterState,
+    changes: Trial,
+    *,
+    keep: bool = False,
+    made: ClaimsMade | None = None,
 ) -> None:
     """Remove a pod from the consumers of its claims; without a consumer a claim has no devices.
 
     ``keep``: claims that were made for it stay, without devices; otherwise they are deleted.
+    ``made``: of all pods, for callers with many pods; by default all claims are read.
     """
     assumed = cluster.assumed(_CLAIM)
-    for name in _claims_of(pod, cluster):
+    for name in _claims_of(pod, cluster, made):
         left, claim = None, assumed.get(pod.namespace, name)
         if claim is None:
             continue
@@ -38,10 +50,19 @@ def release_claims(
             changes.put(_CLAIM, left)
 
 
-def _claims_of(pod: PodInfo, cluster: ClusterState) -> list[str]:
+def claims_made(cluster: ClusterState, namespace: str | None = None) -> ClaimsMade:
+    """Return the claims that were made for pods, also those that are only assumed."""
+    made: dict[str, list[str]] = {}
+    for claim in (*cluster.list(_CLAIM, namespace), *cluster.assumed(_CLAIM).assumed()):
+        if (owner := controller_of(claim.metadata)) is not None:
+            made.setdefault(owner.uid, []).append(claim.metadata.name)
+    return made
+
+
+def _claims_of(pod: PodInfo, cluster: ClusterState, made: ClaimsMade | None) -> list[str]:
     """Return the names of a pod's claims; the one for its extended resources may be assumed."""
     found = list(known_claim_names(pod.pod))
     if any("/" in resource for resource in pod.cls.requests):
-        claims = (*cluster.list(_CLAIM, pod.namespace), *cluster.assumed(_CLAIM).assumed())
-        found += [of.metadata.name for of in claims if is_claim_for(pod.pod, of)]
+        made = claims_made(cluster, pod.namespace) if made is None else made
+        found += made.get(pod.uid, ())
     return list(dict.fromkeys(found))

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.claim_release import release_claims
+from podsched.ask.explain.changes.claim_release import ClaimsMade, claims_made, release_claims
 from podsched.ask.explain.fitting import fit, with_nominees
 from podsched.cache.cache import Cache
 from podsched.cache.objects import ClusterState
@@ -199,13 +199,18 @@ class Question:
             for consumer in claim.status.reserved_for
         }
 
+    @cached_property
+    def _claims_made(self) -> ClaimsMade:
+        """Read once, because a question removes hundreds of pods, one after another."""
+        return claims_made(self.cluster)
+
     @contextmanager
     def without(self, pods: Iterable[PodInfo]) -> Iterator[None]:
         """Remove pods, and free the devices that only they use, until the block ends."""
         with Trial(self.cache) as trial:
             for pod in pods:
                 trial.remove(pod)
-                release_claims(pod, self.cluster, trial)
+                release_claims(pod, self.cluster, trial, made=self._claims_made)
             yield
 
 
