@@ -27,6 +27,7 @@ from podsched.api.objects import (
     TopologySpreadConstraint,
 )
 from podsched.api.objects import object_key as _key
+from podsched.api.pod_groups import group_key
 from podsched.api.queue_labels import QUEUE_NAME
 from podsched.api.resources import pod_requests
 from podsched.api.selectors import Selector, compile_selector
@@ -136,8 +137,7 @@ def _quota_used(
     joined = {_key(one): one.metadata.labels.get(QUEUE_NAME, "") for one in groups}
     used: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
     for pod in pods:
-        group = f"{pod.metadata.namespace}/{pod.spec.scheduling_group.pod_group_name}"
-        name = joined.get(group) or pod.metadata.labels.get(QUEUE_NAME, "")
+        name = joined.get(group_key(pod)) or pod.metadata.labels.get(QUEUE_NAME, "")
         queue = leads_to.get(f"{pod.metadata.namespace}/{name}")
         if queue is not None and pod.spec.node_name and not is_finished(pod):
             for resource, amount in pod_requests(pod).items():

@@ -9,6 +9,7 @@ from podsched.api.conditions import is_finished, is_terminating
 from podsched.api.device_claims import known_claim_names
 from podsched.api.objects import AnyObject, OwnerReference, Pod, PodGroup, ResourceClaim
 from podsched.api.owners import controller_of
+from podsched.api.pod_groups import group_key
 from podsched.term.controllers.controller import Objects
 from podsched.term.controllers.workqueue import WorkQueue
 
@@ -77,9 +78,9 @@ class ClaimIndex:
     def _note_member(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         """Note which pods with claims a PodGroup has."""
         if isinstance(old, Pod) and new is None:
-            _drop(self._members, group_of(old), key)
-        elif isinstance(new, Pod) and new.spec.resource_claims and group_of(new):
-            self._members.setdefault(group_of(new), {})[key] = None
+            _drop(self._members, group_key(old), key)
+        elif isinstance(new, Pod) and new.spec.resource_claims and group_key(new):
+            self._members.setdefault(group_key(new), {})[key] = None
 
     def _pod_gone(self, key: str, pod: Pod) -> None:
         owned = self.owned["Pod"].get(pod.metadata.uid, {})
@@ -155,12 +156,6 @@ def claim_at(objects: Objects, key: str) -> ResourceClaim | None:
     """Return a claim by its key."""
     found = objects.get(CLAIM, key)
     return found if isinstance(found, ResourceClaim) else None
-
-
-def group_of(pod: Pod) -> str:
-    """Return the key of the pod's PodGroup, "" if it has none."""
-    name = pod.spec.scheduling_group.pod_group_name
-    return f"{pod.metadata.namespace}/{name}" if name else ""
 
 
 def is_done(pod: Pod) -> bool:

@@ -52,6 +52,7 @@ from podsched.api.objects import (
     ResourceClaimTemplate,
     object_key,
 )
+from podsched.api.pod_groups import group_key
 from podsched.serve.client.cluster import object_deletion, object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
@@ -62,7 +63,6 @@ from podsched.term.controllers.claim_index import (
     ClaimIndex,
     Ref,
     claim_at,
-    group_of,
     is_done,
     owner_of,
     pod_at,
@@ -127,7 +127,7 @@ class ResourceClaimController:
         if pod is None or is_done(pod) or is_terminating(pod):
             return
         found: dict[str, str] = {}
-        group = self._objects.get(GROUP, group_of(pod))
+        group = self._objects.get(GROUP, group_key(pod))
         for ref, name in list(claim_names(pod)):
             of_group = group if isinstance(group, PodGroup) and is_for_group(ref, group) else None
             if ref.resource_claim_template_name:
