@@ -6,6 +6,7 @@ from podsched.api.objects import AnyObject
 from podsched.ask.whatif.pod_group_explanation import CUT_SHORT, MAX_SHAPES, explain_pod_group
 from podsched.ask.whatif.world import node_names, pods_on
 from podsched.v1.scheduling_pb2 import Explanation
+from support.device_objects import device_class, devices, template, user
 from support.gangs import gang
 from support.whatif_world import node, owned, world
 
@@ -96,6 +97,19 @@ def test_the_smallest_group_that_is_in_the_way_is_told() -> None:
     assert found["group-gone"] == "delete pod group default/small (priority 0, 1 pods)"
     [gone] = [change for change in answer.changes if change.kind == "group-gone"]
     assert [pod.name for pod in gone.pods] == ["small-0"]
+
+
+def test_a_group_that_goes_gives_its_devices_back() -> None:
+    made = world([node("a"), devices("a", 1), device_class(), template("one")])
+    for name in ("first", "train"):
+        group, _ = gang(name, 1, 0)
+        with made.changes.part() as parts:
+            parts.put("PodGroup", group)
+        made.schedule([made.changes.submit(user(f"{name}-0", template="one", group=name))])
+    answer = Explanation()
+    explain_pod_group(answer, made, "default/train")
+    found = changes(answer)
+    assert found["group-gone"] == "delete pod group default/first (priority 0, 1 pods)"
 
 
 def test_of_missing_members_it_is_told_how_many() -> None:

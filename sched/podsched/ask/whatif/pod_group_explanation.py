@@ -242,9 +242,9 @@ class _GroupQuestion:
         for key, pods in by_size[:MAX_GROUPS]:
             if self._is_over():
                 return
-            with self._world.changes.trial() as trial:
+            with self._world.changes.trial():
                 for pod in pods:
-                    trial.remove(pod)
+                    self._world.changes.remove(pod)
                 starts = self.starts(self._group)
             if starts:
                 other = pod_group(self._world.cluster, key)
