@@ -74,7 +74,7 @@ def simulate(
         node["plugins"] = unasked | node["plugins"]
     if changes and result["outcome"] in ("Unschedulable", GATED):
         found = find_changes(Question(runtime, cache, pod))
-        result["changes"] = [MessageToDict(change.to_message(pod.pod)) for change in found]
+        result["changes"] = list(map(MessageToDict, found))
     return result
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from podsched.ask.explain.changes.change import Change
 from podsched.ask.explain.changes.pods_gone import pods_gone
+from podsched.v1.scheduling_pb2 import Change
 from support.changes_world import World, message
 from support.plain_topology import HOSTNAME, REQUIRED, ZONE
 
@@ -68,7 +68,7 @@ def test_a_pod_on_another_node_of_the_zone_may_be_the_one_in_the_way() -> None:
     change = found(World(manifest("waits", "4", web, affinity=apart), nodes, pods))
     assert change is not None
     assert [pod.name for pod in change.pods] == ["web-0"]
-    assert change.examples == ("free",)
+    assert change.examples == ["free"]
 
 
 def test_nothing_is_suggested_where_no_eviction_would_help() -> None:

@@ -15,7 +15,7 @@ of cost, defined in the module that searches for it.
     search       runs all of them
 
 Guarantee: every suggested change makes the pod fit, and no smaller one of its kind does, unless
-the change says that the search was cut short (``exhaustive`` is False). Both are property tests.
+the change says that the search was cut short (``smaller_possible``). Both are property tests.
 The bounds on the search keep it under a second at 5,000 nodes.
 Non-goals: combinations of kinds; extenders; what preemption would do by itself.
 """

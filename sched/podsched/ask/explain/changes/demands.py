@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Final, NamedTuple
 
-from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.question import Question, best
+from podsched.ask.explain.changes.question import Kind, Question, best
 from podsched.v1 import objects_pb2 as v1
+from podsched.v1.scheduling_pb2 import Change
 
 _DO_NOT_SCHEDULE: Final = "DoNotSchedule"
 _REQUIRED: Final = "required_during_scheduling_ignored_during_execution"

@@ -13,11 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Final, NamedTuple
 
+import yaml
+
 from podsched.api.device_claims import claim_names
-from podsched.ask.explain.changes.change import Change, ChangedClaim, Kind
-from podsched.ask.explain.changes.question import Question, best
+from podsched.api.manifest import merge_patch, to_manifest
+from podsched.ask.explain.changes.question import Kind, Question, best
 from podsched.cache.trial import Trial
 from podsched.v1 import objects_pb2 as v1
+from podsched.v1.scheduling_pb2 import Change
 
 _CLAIM: Final = "ResourceClaim"
 #: Max selectors or constraints that are tried: each new set of selectors takes up to 0.2 s at 5,000
@@ -35,9 +38,13 @@ class _Asked(NamedTuple):
     claim: v1.ResourceClaim
 
     @property
+    def template(self) -> str:
+        """The template that the claim was made from, "" for none."""
+        return self.ref.resource_claim_template_name
+
+    @property
     def name(self) -> str:
-        template = self.ref.resource_claim_template_name
-        of = f" of template {template}" if template else ""
+        of = f" of template {self.template}" if self.template else ""
         return f"claim {self.claim.metadata.name}{of}"
 
 
@@ -112,8 +119,13 @@ def _change(
     with Trial(question.cache) as trial:
         trial.put(_CLAIM, claim)
         rows = question.feasible(question.pod)
-    changed = ChangedClaim(asked.claim, claim, asked.ref.resource_claim_template_name)
-    return question.cluster_change(kind, f"in {asked.name}, {text}", cost, rows, claim=changed)
+    change = question.change(kind, f"in {asked.name}, {text}", cost, rows)
+    if change is not None:
+        patch, template = merge_patch(to_manifest(asked.claim), to_manifest(claim)), asked.template
+        name = f"{claim.metadata.namespace}/{template or claim.metadata.name}"
+        change.patched = f"{'ResourceClaimTemplate' if template else _CLAIM} {name}"
+        change.patch = yaml.safe_dump({"spec": patch} if template else patch, sort_keys=False)
+    return change
 
 
 def _selectors(asked: _Asked) -> Iterator[tuple[str, v1.ResourceClaim]]:

@@ -26,12 +26,12 @@ from podsched.api.node_labels import HOSTNAME
 from podsched.api.quantity import format_decimal, format_quantity
 from podsched.api.resources import CPU, MEMORY, allocatable_in_units
 from podsched.api.tolerations import TAINT_UNSCHEDULABLE
-from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.question import MOST_TRIES, Question, best, honours_taints
+from podsched.ask.explain.changes.question import MOST_TRIES, Kind, Question, best, honours_taints
 from podsched.cache.trial import Trial
 from podsched.framework.plugin import Remedy
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
+from podsched.v1.scheduling_pb2 import Change
 
 _SLICE: Final = "ResourceSlice"
 _TROUBLE: Final = "node.kubernetes.io/"
@@ -70,7 +70,7 @@ def _uncordoned(question: Question, node: v1.Node) -> Change | None:
     with Trial(question.cache) as trial:
         trial.put_node(changed)
         rows = question.feasible(question.pod)
-    return question.cluster_change(Kind.UNCORDON, f"uncordon node {name}", 1.0, rows, node=name)
+    return question.change(Kind.UNCORDON, f"uncordon node {name}", 1.0, rows, node=name)
 
 
 def _keep_taints(node: v1.Node, keep: Callable[[v1.Taint], bool]) -> None:
@@ -102,7 +102,7 @@ def add_node(question: Question) -> Change | None:
             devices = f", {shape.devices} devices" if shape.devices else ""
             text = f"add a node like {shape.name} (cpu {cpu}, memory {memory}{devices})"
             cores, name = shape.cpu / 1000, shape.name
-            if change := question.cluster_change(Kind.NODE, text, cores, rows, node=name):
+            if change := question.change(Kind.NODE, text, cores, rows, node=name):
                 return change
     return None
 

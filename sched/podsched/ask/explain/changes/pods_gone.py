@@ -20,15 +20,14 @@ none fits, the size grows by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
 from typing import Final
 
 import numpy as np
 
-from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.question import MOST_TRIES, Question, Rejections
+from podsched.ask.explain.changes.question import MOST_TRIES, Kind, Question, Rejections
 from podsched.decide.evaluation.filtering import run_filters
 from podsched.framework.filter_outcome import PASSED, FilterOutcome
 from podsched.framework.nodes import ForkedColumns
@@ -36,6 +35,7 @@ from podsched.framework.plugin import LooksAcrossNodes, Remedy
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.verdicts import Rows
 from podsched.lib.counted import listed
+from podsched.v1.scheduling_pb2 import Change
 
 #: Max pods to delete for one pod; more is no useful advice.
 MOST_PODS: Final = 16
@@ -117,7 +117,8 @@ def pods_gone(question: Question) -> Change | None:
             for candidate in candidates:
                 change = _tried(question, candidate)
                 if change is not None:
-                    return replace(change, exhaustive=size <= bounds.sure_up_to)
+                    change.smaller_possible = size > bounds.sure_up_to
+                    return change
         elsewhere = []
     return _users_gone(question, rejections)
 
@@ -139,7 +140,9 @@ def _users_gone(question: Question, rejections: Rejections) -> Change | None:
     found = [_least_users(question, row, users[row]) for row in nodes[:_MOST_NODES_OF_USERS]]
     best = min(filter(None, found), key=lambda one: one.worth, default=None)
     change = None if best is None else _tried(question, best)
-    return change and replace(change, exhaustive=len(change.pods) == 1)
+    if change is not None:
+        change.smaller_possible = len(change.pods) > 1
+    return change
 
 
 def _least_users(question: Question, row: int, users: Sequence[PodInfo]) -> _Set | None:
@@ -167,7 +170,7 @@ def _tried(question: Question, candidate: _Set) -> Change | None:
     text = f"delete pod{'s' if len(pods) > 1 else ''} {names} on node {node}"
     if all(pod.terminating for pod in pods):
         text = f"wait until {names} on node {node} {'are' if len(pods) > 1 else 'is'} gone"
-    return question.cluster_change(Kind.PODS_GONE, text, len(pods), rows, pods=tuple(pods))
+    return question.change(Kind.PODS_GONE, text, len(pods), rows, pods=pods)
 
 
 # ---------------------------------------------------------------------------------- nodes

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from itertools import chain, islice
 from typing import Final, TypeVar
 
 import numpy as np
+import yaml
 
-from podsched.ask.explain.changes.change import Change, Kind
+from podsched.api.manifest import merge_patch, to_manifest
 from podsched.ask.explain.changes.claim_release import ClaimsMade, claims_made, release_claims
+from podsched.ask.explain.explanation import reference
 from podsched.ask.explain.fitting import fit, with_nominees
 from podsched.cache.cache import Cache
 from podsched.cache.objects import ClusterState
@@ -30,12 +33,32 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Rows, Verdicts, status_of
 from podsched.v1 import objects_pb2 as v1
+from podsched.v1.scheduling_pb2 import Change
 
 #: Max changes of a kind that are tried. Each is an evaluation of all nodes (2 ms at 5,000 nodes).
 MOST_TRIES: Final = 48
 _EXAMPLES: Final = 3
 
 Candidate = TypeVar("Candidate")
+
+
+class Kind(StrEnum):
+    """The kinds of changes that can make a pod fit, each with its own cost."""
+
+    REQUESTS = "requests"
+    TOLERATION = "toleration"
+    NODE_SELECTOR = "node-selector"
+    AFFINITY = "affinity"
+    SPREAD = "spread"
+    PORT = "port"
+    LABEL = "label"
+    DEVICE_COUNT = "device-count"
+    DEVICE_SELECTOR = "device-selector"
+    DEVICE_CONSTRAINT = "device-constraint"
+    GATES = "gates"
+    PODS_GONE = "pods-gone"
+    UNCORDON = "uncordon"
+    NODE = "node"
 
 
 @dataclass(frozen=True)
@@ -168,25 +191,37 @@ class Question:
 
     def pod_change(self, kind: Kind, description: str, cost: float, pod: v1.Pod) -> Change | None:
         """Return the change to this pod if the pod then fits, else None."""
-        rows = self.feasible(self.info(pod))
-        if not len(rows):
-            return None
-        if self.gated and kind is not Kind.GATES:
-            description += ", and remove its scheduling gates"
-        return Change(kind, description, cost, len(rows), _names(self.cluster, rows), pod=pod)
+        return self.change(kind, description, cost, self.feasible(self.info(pod)), pod=pod)
 
-    def cluster_change(
-        self, kind: Kind, description: str, cost: float, rows: Rows, **parts: object
+    def change(
+        self,
+        kind: Kind,
+        description: str,
+        cost: float,
+        rows: Rows,
+        *,
+        pod: v1.Pod | None = None,
+        pods: Iterable[PodInfo] = (),
+        node: str = "",
     ) -> Change | None:
-        """Return a change of the cluster with which the pod fits ``rows``; None without any."""
+        """Return a change with which the pod fits ``rows``; None without any.
+
+        ``pod``: what it becomes, None if it stays as it is apart from its gates; ``pods``: those
+        that are deleted; ``node``: the one that is uncordoned, or copied.
+        """
         if not len(rows):
             return None
-        pod = None
-        if self.gated:
-            description += ", and remove the pod's scheduling gates"
-            pod = self.pod.pod
-        names = _names(self.cluster, rows)
-        return Change(kind, description, cost, len(rows), names, pod=pod, **parts)  # type: ignore[arg-type]
+        change = Change(kind=kind, description=description, cost=cost, nodes=len(rows), node=node)
+        change.examples.extend(_names(self.cluster, rows))
+        change.pods.extend(map(reference, pods))
+        if self.gated and kind is not Kind.GATES:
+            whose = "its" if pod is not None else "the pod's"
+            change.description += f", and remove {whose} scheduling gates"
+        if pod is not None or self.gated:
+            after = self.pod.pod if pod is None else pod
+            patch = merge_patch(to_manifest(self.asked.pod), to_manifest(after))
+            change.patch = yaml.safe_dump(patch, sort_keys=False)
+        return change
 
     @cached_property
     def device_users(self) -> set[str]:
@@ -220,10 +255,10 @@ def _ungated(pod: v1.Pod) -> v1.Pod:
     return copy
 
 
-def _names(cluster: ClusterState, rows: Rows) -> tuple[str, ...]:
+def _names(cluster: ClusterState, rows: Rows) -> list[str]:
     """Return the names of some of the rows' nodes, the first by name."""
     names = cluster.columns.names
-    return tuple(sorted(names[row] for row in rows.tolist())[:_EXAMPLES])
+    return sorted(names[row] for row in rows.tolist())[:_EXAMPLES]
 
 
 def honours_taints(pod: PodInfo) -> bool:
@@ -244,4 +279,6 @@ def best(
     left = iter(candidates)
     found = filter(None, map(tried, islice(left, most)))
     best = min(found, key=lambda change: (change.cost, -change.nodes), default=None)
-    return best and replace(best, exhaustive=next(left, None) is None)
+    if best is not None:
+        best.smaller_possible = next(left, None) is not None
+    return best

@@ -24,11 +24,11 @@ from podsched.api.resources import (
     is_sidecar,
     requests_in_units,
 )
-from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.question import MOST_TRIES, Question
+from podsched.ask.explain.changes.question import MOST_TRIES, Kind, Question
 from podsched.framework.nodes import Int64s
 from podsched.framework.plugin import Remedy
 from podsched.v1 import objects_pb2 as v1
+from podsched.v1.scheduling_pb2 import Change
 
 
 def lower_requests(question: Question) -> Change | None:

@@ -7,15 +7,14 @@ from functools import partial
 from typing import Final
 
 from podsched.ask.explain.changes import demands, devices
-from podsched.ask.explain.changes.change import Change, Kind
 from podsched.ask.explain.changes.demands import drop, remove_gates
 from podsched.ask.explain.changes.devices import drop_from_claim, fewer_devices
 from podsched.ask.explain.changes.nodes import add_node, uncordon
 from podsched.ask.explain.changes.pods_gone import pods_gone
-from podsched.ask.explain.changes.question import Question
+from podsched.ask.explain.changes.question import Kind, Question
 from podsched.ask.explain.changes.requests import lower_requests
 from podsched.ask.explain.changes.tolerations import add_toleration
-from podsched.v1.scheduling_pb2 import Explanation
+from podsched.v1.scheduling_pb2 import Change, Explanation
 
 #: In the order in which they are shown.
 FINDERS: Final[Mapping[Kind, Callable[[Question], Change | None]]] = {
@@ -48,6 +47,6 @@ def add_changes(answer: Explanation, question: Question) -> None:
     if len(question.feasible(question.asked)):
         return
     found = find_changes(question)
-    answer.changes.extend(change.to_message(question.asked.pod) for change in found)
+    answer.changes.extend(found)
     if not found:
         answer.notes.append("No single change of the pod or the cluster would make it fit.")

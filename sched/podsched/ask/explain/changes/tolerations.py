@@ -16,16 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from podsched.api.tolerations import HARD_EFFECTS, NO_SCHEDULE, TAINT_UNSCHEDULABLE, tolerates
-from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.question import MOST_TRIES, Question, Rejections, honours_taints
+from podsched.ask.explain.changes.question import (
+    MOST_TRIES,
+    Kind,
+    Question,
+    Rejections,
+    honours_taints,
+)
 from podsched.framework.plugin import Remedy
 from podsched.v1 import objects_pb2 as v1
+from podsched.v1.scheduling_pb2 import Change
 
 _CORDON: Final = v1.Taint(key=TAINT_UNSCHEDULABLE, effect=NO_SCHEDULE)
 
@@ -54,7 +59,8 @@ def add_toleration(question: Question) -> Change | None:
                     break
         if found:
             best = max(found, key=lambda change: change.nodes)
-            return replace(best, exhaustive=tries < MOST_TRIES)
+            best.smaller_possible = tries >= MOST_TRIES
+            return best
     return None
 
 
