@@ -54,14 +54,17 @@ class SentList:
 D = TypeVar("D", EventRow, DecisionRow)
 
 
+#: Max events, and max decisions, sent. If hundreds come each second, a delta replaces all of them.
+LATEST = 60
+
+
 class Latest(Generic[D]):
-    """The latest ``count`` items by key.
+    """The ``LATEST`` items by key.
 
     Four times as many are kept, so that older items can take the place of removed ones.
     """
 
-    def __init__(self, count: int) -> None:
-        self._count = count
+    def __init__(self) -> None:
         self._rows: dict[str, D] = {}
 
     def put(self, key: str, row: D | None) -> None:
@@ -70,12 +73,12 @@ class Latest(Generic[D]):
             self._rows.pop(key, None)
             return
         self._rows[key] = row
-        if len(self._rows) > 8 * self._count:
-            self._rows = dict(self._first(4 * self._count))
+        if len(self._rows) > 8 * LATEST:
+            self._rows = dict(self._first(4 * LATEST))
 
     def newest(self) -> Iterable[tuple[str, D]]:
-        """Return the ``count`` latest items, the newest first."""
-        return self._first(self._count)
+        """Return the latest items, the newest first."""
+        return self._first(LATEST)
 
     def _first(self, count: int) -> list[tuple[str, D]]:
         return nlargest(count, self._rows.items(), key=lambda item: (item[1].at, item[0]))
@@ -83,8 +86,6 @@ class Latest(Generic[D]):
 
 #: Max pending pods sent to browsers: 20,000 would be megabytes, and too many to read.
 LISTED = 200
-#: Max events, and max decisions, sent. If hundreds come each second, a delta replaces all of them.
-LATEST = 60
 
 
 class Lists:
@@ -93,8 +94,8 @@ class Lists:
     def __init__(self) -> None:
         #: Lines of pending pods without a group, and of pending groups.
         self.pending: dict[str, PendingRow] = {}
-        self._events: Latest[EventRow] = Latest(LATEST)
-        self._decisions: Latest[DecisionRow] = Latest(LATEST)
+        self._events: Latest[EventRow] = Latest()
+        self._decisions: Latest[DecisionRow] = Latest()
         self._sent = {name: SentList() for name in ("pending", "events", "decisions")}
         self._stale = set(self._sent)
 

@@ -16,6 +16,7 @@ from fractions import Fraction
 
 from podsched.api import quantity
 from podsched.api.conditions import is_finished
+from podsched.api.device_claims import exclusive_devices
 from podsched.api.objects import (
     ClusterQueue,
     LocalQueue,
@@ -64,16 +65,12 @@ def violations(nodes: Iterable[Node], pods: Iterable[Pod], *, deleted: bool = Fa
 
 
 def claim_violations(claims: Iterable[ResourceClaim], pods: Iterable[Pod]) -> list[str]:
-    """Return devices that several claims have, and bound pods that no claim is reserved for.
-
-    Only for workloads without shares of devices and without admin access.
-    """
+    """Return devices that several claims have, and bound pods that no claim is reserved for."""
     owners: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     reserved: set[str] = set()
     for claim in claims:
         reserved.update(consumer.uid for consumer in claim.status.reserved_for)
-        for result in claim.status.allocation.devices.results:
-            device = (result.driver, result.pool, result.device)
+        for device in exclusive_devices(claim):
             owners[device].append(claim.metadata.name)
     found = [
         f"device {'/'.join(device)} belongs to the claims {', '.join(names)}"

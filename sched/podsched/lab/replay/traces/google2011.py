@@ -24,12 +24,8 @@ MEMORY: Final = 256.0 * GIB
 _MICROSECONDS: Final = 1e6
 
 
-class MachineEvent(IntEnum):
-    """Field 3 of machine_events."""
-
-    ADD = 0
-    REMOVE = 1
-    UPDATE = 2
+#: Field 3 of machine_events where a machine goes; all others say what it offers.
+_REMOVE: Final = 1
 
 
 class TaskEvent(IntEnum):
@@ -44,9 +40,6 @@ class TaskEvent(IntEnum):
     LOST = 6
 
 
-_ENDS: Final = (
-    TaskEvent.EVICT, TaskEvent.FAIL, TaskEvent.FINISH, TaskEvent.KILL, TaskEvent.LOST,
-)  # fmt: skip
 #: After these it is not known how long a task would have run.
 _CUT_SHORT: Final = (TaskEvent.EVICT, TaskEvent.LOST)
 
@@ -76,7 +69,7 @@ def read(directory: Path, seconds: float = MAX_SECONDS) -> Workload:
 
 def _machine(builder: TraceBuilder, row: Row, at: float) -> None:
     name = f"machine-{row.text(1)}"
-    if int(row.number(2)) == MachineEvent.REMOVE:
+    if int(row.number(2)) == _REMOVE:
         builder.node_gone(at, name)
     else:
         builder.node(at, name, row.amount(4) * CPU, row.amount(5) * MEMORY)
@@ -117,7 +110,7 @@ class _Tasks:
         history = known.history
         if event == TaskEvent.SCHEDULE and history.bound is None:
             history.bound, history.node = at, f"machine-{row.text(4)}"
-        elif event in _ENDS:
+        elif TaskEvent.EVICT <= event <= TaskEvent.LOST:
             history.ended = at
             history.preempted = event == TaskEvent.EVICT
             if history.bound is not None and event not in _CUT_SHORT:
