@@ -59,6 +59,12 @@ def test_the_decisions_that_match_are_found(query: dict[str, Any], numbers: list
     assert [record.number for record in find(LOG, DecisionQuery(**query))] == numbers
 
 
+@pytest.mark.parametrize("empty", [[], segment()])
+def test_a_segment_without_decisions_hides_none(empty: list[Frame]) -> None:
+    found = find((empty, LOG[0], empty, LOG[1]), DecisionQuery(since=5.0))
+    assert [record.number for record in found] == [1, 2, 3, 4]
+
+
 def test_a_garbled_frame_hides_itself_alone() -> None:
     whole = segment(row(1, "a", "n1", "Scheduled", 1.0), row(2, "b", "n1", "Scheduled", 2.0))
     bad = replace(whole[1], data=b"garbage")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
 import pytest
 
@@ -79,6 +80,23 @@ def test_a_process_goes_on_after_what_the_one_before_it_left_torn(tmp_path: Path
     fill(store, 1)
     assert [len(segment) for segment in read_segments(tmp_path)] == [2, 2]
     store.close()
+
+
+@pytest.mark.parametrize("room", [0, 5])
+def test_a_segment_for_which_there_is_no_room_is_begun_anew_with_the_facts(
+    directory: DirectoryStore, tmp_path: Path, room: int
+) -> None:
+    soft, hard = getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (room, hard))
+    try:
+        with pytest.raises(OSError):
+            fill(directory, 1)
+    finally:
+        setrlimit(RLIMIT_FSIZE, (soft, hard))
+    assert not segment_paths(tmp_path / "log")
+    fill(directory, 1)
+    [[first, _]] = directory.segments()
+    assert first.content() == {"replica": "r"}
 
 
 def test_a_directory_that_cannot_be_made_is_refused_with_its_name(tmp_path: Path) -> None:

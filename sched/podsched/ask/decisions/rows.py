@@ -154,7 +154,10 @@ def find(
                 continue
             if len(found) >= query.limit:
                 return sorted(found, key=_order)
-        if all(frame.ended < query.since for frame in segment):
+        # A segment without decisions, which a full disk or a crash has left, says nothing of those
+        # before it.
+        ends = [frame.ended for frame in segment if frame.kind is FrameKind.ROWS]
+        if ends and max(ends) < query.since:
             break
     return sorted(found, key=_order)
 

@@ -121,7 +121,13 @@ class DirectoryStore:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o600)
         self._written = 0
-        self._write(self._file, self._first)
+        try:
+            self._write(self._file, self._first)
+        except OSError:
+            # Without its facts, nobody could tell whose decisions would follow.
+            self._end()
+            path.unlink(missing_ok=True)
+            raise
 
     def _write(self, file: int, frame: bytes) -> None:
         written = os.write(file, frame)
