@@ -34,6 +34,14 @@ def test_a_budget_without_a_status_is_counted(spec: dict[str, str], allowed: int
     assert Budgets([budget("web", **spec)], pods).all[0].allowed == allowed
 
 
+def test_a_pod_that_is_being_deleted_is_not_counted_as_healthy() -> None:
+    pods = [owned(f"web-{i}", "a") for i in range(2)]
+    pods[0].metadata.deletion_timestamp.GetCurrentTime()
+    budgets = Budgets([budget("web", min_available="1")], pods)
+    assert budgets.refusal(pods[1]) == "budget web needs 1 healthy pods and has 1"
+    assert not budgets.refusal(pods[0])
+
+
 def test_a_status_counts_for_more_than_what_can_be_counted() -> None:
     known = budget("web", min_available="1")
     known.status.observed_generation, known.status.disruptions_allowed = 1, 0

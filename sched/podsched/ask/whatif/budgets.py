@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from podsched.api.conditions import is_finished, is_pod_ready
+from podsched.api.conditions import is_finished, is_pod_ready, is_terminating
 from podsched.api.disruption_budgets import needs_no_budget, scaled_value, selector_of
 from podsched.api.objects import Pod, PodDisruptionBudget
 from podsched.api.selectors import Selector
@@ -83,8 +83,8 @@ class Budgets:
 
 
 def _healthy(pod: Pod) -> bool:
-    """Whether the pod is ready; a pod without a status counts as ready."""
-    return not pod.status.phase or is_pod_ready(pod)
+    """Whether the pod is ready and stays; a pod without a status counts as ready."""
+    return not is_terminating(pod) and (not pod.status.phase or is_pod_ready(pod))
 
 
 def _counts(budget: Budget, pod: Pod) -> bool:
