@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,11 @@ from podsched.decide.evaluation.filtering import filter_one
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import Named, ProfileRuntime
 from podsched.framework.events import ActionType, ClusterEvent
-from podsched.framework.filter_outcome import EXCLUDED, PASSED
+from podsched.framework.filter_outcome import EXCLUDED, PASSED, StatusGroup
 from podsched.framework.nodes import Int64s
 from podsched.framework.plugin import FilterPlugin
 from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import ExplainsParts, MeasuresRequirements, Requirement
-from podsched.framework.status import Status
 from podsched.framework.verdicts import Rows
 from podsched.v1.scheduling_pb2 import (
     Explanation,
@@ -237,21 +236,14 @@ def explain_ended(pod: Pod) -> Explanation:
     )
 
 
-class _Rejected(NamedTuple):
-    """Indices of the outcome with one status, set by the filter at ``plugin`` or PreFilter."""
-
-    status: Status
-    plugin: int
-    places: Rows
-
-
 def groups(fitting: Fitting) -> list[NodeGroup]:
     """Return the groups of rejected nodes, the largest first; there may be many.
 
     The examples of a group are the nodes that lack least: the fewest requirements, then the
     smallest share of the requested amount.
     """
-    found = [_group(fitting, rejected) for rejected in _by_status(fitting)]
+    rejected = (each for each in fitting.outcome.groups if each.plugin != PASSED)
+    found = [_group(fitting, each) for each in rejected]
     return sorted(found, key=lambda group: -group.nodes)
 
 
@@ -283,22 +275,7 @@ def _parts(fitting: Fitting, places: Rows) -> Iterator[NodeParts]:
                 yield NodeParts(request=of.request, names=of.names, why_not=of.why_not)
 
 
-def _by_status(fitting: Fitting) -> Iterator[_Rejected]:
-    outcome = fitting.outcome
-    for index in np.unique(outcome.plugin).tolist():
-        if index == PASSED:
-            continue
-        places = np.flatnonzero(outcome.plugin == index)
-        if index == EXCLUDED:
-            yield _Rejected(outcome.excluded, index, places)
-            continue
-        words = outcome.bits[places]
-        for word in np.unique(words).tolist():
-            mine = places[words == word]
-            yield _Rejected(outcome.status(int(mine[0])), index, mine)
-
-
-def _group(fitting: Fitting, rejected: _Rejected) -> NodeGroup:
+def _group(fitting: Fitting, rejected: StatusGroup) -> NodeGroup:
     status, places = rejected.status, rejected.places
     names = fitting.cluster.columns.names
     missed = _missed(fitting, rejected.plugin, places)
