@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field
 
 from podsched.api.kinds import kind_of
 from podsched.api.node_labels import HOSTNAME
 from podsched.api.objects import AnyObject, Node, Pod, ResourceSlice
+from podsched.config.model import Model
 from podsched.lab.bench.templates import Template
 
 #: (kind, namespace, name)
 Reference = tuple[str, str, str]
+Rate = Annotated[float, Field(ge=0, le=1e6, strict=False)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,38 +138,33 @@ class Churn:
         return tuple(_of_each(self.templates, index, "default", self.prefix))
 
 
-@dataclass(frozen=True, slots=True)
-class DeletePods:
-    """Delete the pods of a namespace that match a selector; ``rate`` per second, 0: at once."""
+class OpModel(Model):
+    """An operation as it is written in a file. Of the following ones nothing is computed."""
 
-    namespace: str
+    opcode: str = ""
+
+
+class DeletePods(OpModel):
+    """Delete the pods of a namespace that match a selector."""
+
+    namespace: str = "default"
     label_selector: str = ""
-    rate: float = 0.0
-    wait: bool = True
+    delete_pods_per_second: Rate = 0.0
+    """0: at once."""
+    skip_wait_to_completion: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Barrier:
+class Barrier(OpModel):
     """Wait until all pods without scheduling gates are bound."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sleep:
-    """Wait ``seconds``."""
+class Sleep(OpModel):
+    """Wait ``duration`` seconds."""
 
-    seconds: float
+    duration: Annotated[float, Field(ge=0, le=3600, strict=False)] = 0.0
 
 
-Op = (
-    CreateNodes
-    | CreatePods
-    | CreateAny
-    | CreateResourceDriver
-    | Churn
-    | DeletePods
-    | Barrier
-    | Sleep
-)
+Op = CreateNodes | CreatePods | CreateAny | CreateResourceDriver | Churn | OpModel
 
 
 @dataclass(frozen=True, slots=True)

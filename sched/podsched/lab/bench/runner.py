@@ -178,14 +178,14 @@ class Runner:
                 await create_all(self._client, list(op.slices()))
             case ops.Churn():
                 self._start(_churn(self._client, op), "churn")
-            case ops.DeletePods() if op.wait:
-                await _delete_pods(self._client, op, self._options.timeout)
-            case ops.DeletePods():
+            case ops.DeletePods() if op.skip_wait_to_completion:
                 self._start(_delete_pods(self._client, op, self._options.timeout), "delete pods")
+            case ops.DeletePods():
+                await _delete_pods(self._client, op, self._options.timeout)
             case ops.Barrier():
                 await self._wait_until_bound(self._expected, "barrier")
             case ops.Sleep():
-                await asyncio.sleep(op.seconds)
+                await asyncio.sleep(op.duration)
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
         self._background.append(asyncio.create_task(work, name=name))
@@ -325,7 +325,7 @@ async def _churn(client: ApiClient, op: ops.Churn) -> None:
 
 
 async def _delete_pods(client: ApiClient, op: ops.DeletePods, timeout: float) -> None:
-    if not op.rate:
+    if not op.delete_pods_per_second:
         await client.delete_collection(
             "Pod", op.namespace, label_selector=op.label_selector, timeout=timeout
         )
@@ -334,7 +334,9 @@ async def _delete_pods(client: ApiClient, op: ops.DeletePods, timeout: float) ->
     began = time.monotonic()
     async with task_group() as calls:
         for index, item in enumerate(found.items):
-            await asyncio.sleep(max(0.0, began + index / op.rate - time.monotonic()))
+            await asyncio.sleep(
+                max(0.0, began + index / op.delete_pods_per_second - time.monotonic())
+            )
             calls.create_task(_delete(client, ops.reference(item)))
 
 

@@ -188,7 +188,7 @@ class _Sweep:
             figures = self._runner.result(Workload("Scale", (burst,)))
             costs = figures.pods_per_second, figures.cpu_us_per_pod, figures.memory_mb
             self._result.points.append(ScalePoint(sort, nodes, bound, *costs))
-            await self._runner.carry_out((DeletePods("burst"), DeletePods("warm")))
+            await self._runner.carry_out(DeletePods(namespace=name) for name in ("burst", "warm"))
 
     def _growth(self, nodes: int, bound: int) -> tuple[CreateNodes, CreatePods]:
         before, first = self._nodes, self._bound

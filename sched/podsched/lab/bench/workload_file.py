@@ -20,7 +20,7 @@ from podsched.api.manifest import ManifestError, load_documents
 from podsched.config.errors import ConfigError, FieldError, invalid, not_supported, required
 from podsched.config.model import ListOf, Model, decode, join
 from podsched.lab.bench import ops
-from podsched.lab.bench.ops import Workload
+from podsched.lab.bench.ops import OpModel, Rate, Workload
 from podsched.lab.bench.shapes import containers, node_status
 from podsched.lab.bench.templates import Template, TemplateError, compile_expression
 from podsched.lib.files import read_file
@@ -30,15 +30,10 @@ MOST = 2_000_000
 _MAX_BYTES = 4 << 20
 
 Count = Annotated[int, Field(ge=0, le=MOST)]
-Rate = Annotated[float, Field(ge=0, le=1e6, strict=False)]
 Objects = dict[str, Any]
 
 
-class _Op(Model):
-    opcode: str = ""
-
-
-class _Counted(_Op):
+class _Counted(OpModel):
     count: Count | None = None
     count_param: str = ""
 
@@ -65,35 +60,19 @@ class _CreateAny(_Counted):
     template_path: str = ""
 
 
-class _CreateResourceDriver(_Op):
+class _CreateResourceDriver(OpModel):
     driver_name: str = ""
     max_claims_per_node: Count | None = None
     max_claims_per_node_param: str = ""
 
 
-class _Churn(_Op):
+class _Churn(OpModel):
     mode: str = "create"
     number: Annotated[int, Field(ge=1, le=MOST)] = 1
     interval_milliseconds: Annotated[int, Field(ge=1, le=3_600_000)] = 500
     template: Objects | None = None
     templates: ListOf[Objects] = ()
     template_paths: ListOf[str] = ()
-
-
-class _DeletePods(_Op):
-    namespace: str = "default"
-    label_selector: str = ""
-    delete_pods_per_second: Rate = 0.0
-    skip_wait_to_completion: bool = False
-
-
-class _Barrier(_Op):
-    pass
-
-
-class _Sleep(_Op):
-    duration: Annotated[float, Field(ge=0, le=3600, strict=False)] = 0.0
-    """Seconds."""
 
 
 class _Sized(Model):
@@ -109,15 +88,15 @@ class _TestCase(Model):
     default_pod_template: Objects | None = None
 
 
-_MODELS: Mapping[str, type[_Op]] = {
+_MODELS: Mapping[str, type[OpModel]] = {
     "createNodes": _CreateNodes,
     "createPods": _CreatePods,
     "createAny": _CreateAny,
     "createResourceDriver": _CreateResourceDriver,
     "churn": _Churn,
-    "deletePods": _DeletePods,
-    "barrier": _Barrier,
-    "sleep": _Sleep,
+    "deletePods": ops.DeletePods,
+    "barrier": ops.Barrier,
+    "sleep": ops.Sleep,
 }
 _NODE: Objects = {"status": node_status()}
 _POD: Objects = {"spec": {"containers": containers()}}
@@ -187,7 +166,7 @@ class _Reader:
             compared = size.kube_scheduler if used == size.params else 0.0
             yield ops.Workload(name, tuple(self._ops(models, used)), used, compared)
 
-    def _models(self, case: _TestCase) -> dict[int, _Op]:
+    def _models(self, case: _TestCase) -> dict[int, OpModel]:
         models = {}
         for at, content in enumerate(case.workload_template):
             here = join(self._path, "workloadTemplate", at)
@@ -201,7 +180,7 @@ class _Reader:
             models[at], _ = decode(_MODELS[opcode], content, here, self._found)
         return models
 
-    def _ops(self, models: Mapping[int, _Op], params: Mapping[str, int]) -> Iterator[ops.Op]:
+    def _ops(self, models: Mapping[int, OpModel], params: Mapping[str, int]) -> Iterator[ops.Op]:
         nodes = 0
         for at, model in models.items():
             op = self._op(at, model, params, nodes)
@@ -209,7 +188,7 @@ class _Reader:
                 nodes += op.count
             yield op
 
-    def _op(self, at: int, model: _Op, params: Mapping[str, int], nodes: int) -> ops.Op:
+    def _op(self, at: int, model: OpModel, params: Mapping[str, int], nodes: int) -> ops.Op:
         here = join(self._path, "workloadTemplate", at)
         match model:
             case _CreateNodes():
@@ -247,13 +226,7 @@ class _Reader:
                 period = model.interval_milliseconds / 1000
                 recreate = model.mode == "recreate"
                 return ops.Churn(period, given, recreate, model.number, f"churn-{at}")
-            case _DeletePods():
-                wait = not model.skip_wait_to_completion
-                rate = model.delete_pods_per_second
-                return ops.DeletePods(model.namespace, model.label_selector, rate, wait)
-            case _Sleep():
-                return ops.Sleep(model.duration)
-        return ops.Barrier()
+        return model
 
     def _count(self, here: str, model: _Counted, params: Mapping[str, int]) -> int:
         return self._number(here, "count", model.count, model.count_param, params)
@@ -280,7 +253,7 @@ class _Reader:
     def _templates(
         self,
         here: str,
-        model: _Op,
+        model: OpModel,
         params: Mapping[str, int],
         kind: str = "",
         default: Objects | None = None,
