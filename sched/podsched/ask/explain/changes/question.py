@@ -19,7 +19,6 @@ from podsched.ask.explain.changes.claim_release import ClaimsMade, claims_made, 
 from podsched.ask.explain.explanation import reference
 from podsched.ask.explain.fitting import fit, with_nominees
 from podsched.cache.cache import Cache
-from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.cache.trial import Trial
 from podsched.decide.evaluation.filtering import filter_one
@@ -212,7 +211,8 @@ class Question:
         if not len(rows):
             return None
         change = Change(kind=kind, description=description, cost=cost, nodes=len(rows), node=node)
-        change.examples.extend(_names(self.cluster, rows))
+        names = self.cluster.columns.names
+        change.examples.extend(sorted(names[row] for row in rows.tolist())[:_EXAMPLES])
         change.pods.extend(map(reference, pods))
         if self.gated and kind is not Kind.GATES:
             whose = "its" if pod is not None else "the pod's"
@@ -253,12 +253,6 @@ def _ungated(pod: v1.Pod) -> v1.Pod:
     copy = deepcopy(pod)
     copy.spec.ClearField("scheduling_gates")
     return copy
-
-
-def _names(cluster: ClusterState, rows: Rows) -> list[str]:
-    """Return the names of some of the rows' nodes, the first by name."""
-    names = cluster.columns.names
-    return sorted(names[row] for row in rows.tolist())[:_EXAMPLES]
 
 
 def honours_taints(pod: PodInfo) -> bool:
