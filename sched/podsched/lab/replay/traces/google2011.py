@@ -40,6 +40,9 @@ class TaskEvent(IntEnum):
     LOST = 6
 
 
+_ENDS: Final = (
+    TaskEvent.EVICT, TaskEvent.FAIL, TaskEvent.FINISH, TaskEvent.KILL, TaskEvent.LOST,
+)  # fmt: skip
 #: After these it is not known how long a task would have run.
 _CUT_SHORT: Final = (TaskEvent.EVICT, TaskEvent.LOST)
 
@@ -110,7 +113,7 @@ class _Tasks:
         history = known.history
         if event == TaskEvent.SCHEDULE and history.bound is None:
             history.bound, history.node = at, f"machine-{row.text(4)}"
-        elif TaskEvent.EVICT <= event <= TaskEvent.LOST:
+        elif event in _ENDS:
             history.ended = at
             history.preempted = event == TaskEvent.EVICT
             if history.bound is not None and event not in _CUT_SHORT:
