@@ -31,6 +31,12 @@ def test_pods_move_in_waves_that_their_budget_permits() -> None:
     assert moves[0].budgets == ("web",)
 
 
+def test_a_node_that_is_named_twice_is_drained_once() -> None:
+    made = world([node("a"), node("b"), owned("web-0", "a")])
+    moves = drain(made, ["a", "a"], budgets_of(made))
+    assert fates(moves) == {"web-0": (MoveOutcome.MOVES, "b", 1)}
+
+
 def test_a_budget_that_permits_nothing_blocks_and_is_named() -> None:
     made = world([node("a"), node("b"), owned("web-0", "a"), budget("web", min_available="1")])
     [move] = drain(made, ["a"], budgets_of(made))

@@ -88,6 +88,7 @@ def replacement(pod: Pod) -> Pod:
 
 def drain(world: World, names: Sequence[str], budgets: Budgets) -> list[Move]:
     """Cordon nodes and evict their pods in waves; return the outcome of each pod, by name."""
+    names = list(dict.fromkeys(names))  # A user may name one twice.
     for name in names:
         world.changes.cordon(name)
     moves: list[Move] = []
