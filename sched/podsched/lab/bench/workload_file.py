@@ -145,6 +145,8 @@ class _Reader:
         self._directory = directory
         self._found = found
         self._pod: Objects = _POD
+        #: Of the workload that is made now.
+        self._params: Mapping[str, int] = {}
 
     def workloads(
         self, document: Mapping[str, Any], params: Mapping[str, int]
@@ -164,7 +166,8 @@ class _Reader:
             alone = len(sizes) == 1 or not (size.name or at)
             name = case.name if alone else f"{case.name}/{size.name or at}"
             compared = size.kube_scheduler if used == size.params else 0.0
-            yield ops.Workload(name, tuple(self._ops(models, used)), used, compared)
+            self._params = used
+            yield ops.Workload(name, tuple(self._ops(models)), used, compared)
 
     def _models(self, case: _TestCase) -> dict[int, OpModel]:
         models = {}
@@ -180,24 +183,24 @@ class _Reader:
             models[at], _ = decode(_MODELS[opcode], content, here, self._found)
         return models
 
-    def _ops(self, models: Mapping[int, OpModel], params: Mapping[str, int]) -> Iterator[ops.Op]:
+    def _ops(self, models: Mapping[int, OpModel]) -> Iterator[ops.Op]:
         nodes = 0
         for at, model in models.items():
-            op = self._op(at, model, params, nodes)
+            op = self._op(at, model, nodes)
             if isinstance(op, ops.CreateNodes):
                 nodes += op.count
             yield op
 
-    def _op(self, at: int, model: OpModel, params: Mapping[str, int], nodes: int) -> ops.Op:
+    def _op(self, at: int, model: OpModel, nodes: int) -> ops.Op:
         here = join(self._path, "workloadTemplate", at)
         match model:
             case _CreateNodes():
-                given = self._templates(here, model, params, "Node", _NODE)
-                return ops.CreateNodes(self._count(here, model, params), given, nodes)
+                given = self._templates(here, model, "Node", _NODE)
+                return ops.CreateNodes(self._count(here, model), given, nodes)
             case _CreatePods():
                 return ops.CreatePods(
-                    self._count(here, model, params),
-                    self._templates(here, model, params, "Pod", self._pod),
+                    self._count(here, model),
+                    self._templates(here, model, "Pod", self._pod),
                     "measured" if model.collect_metrics else f"pod-{at}",
                     model.namespace,
                     model.collect_metrics,
@@ -205,35 +208,28 @@ class _Reader:
                     model.pods_per_second,
                 )
             case _CreateAny():
-                given = self._templates(here, model, params)
-                return ops.CreateAny(self._count(here, model, params), given, model.namespace)
+                given = self._templates(here, model)
+                return ops.CreateAny(self._count(here, model), given, model.namespace)
             case _CreateResourceDriver():
                 if not model.driver_name:
                     self._found.append(required(join(here, "driverName")))
-                devices = self._number(
-                    here,
-                    "maxClaimsPerNode",
-                    model.max_claims_per_node,
-                    model.max_claims_per_node_param,
-                    params,
-                )
+                number, param = model.max_claims_per_node, model.max_claims_per_node_param
+                devices = self._number(here, "maxClaimsPerNode", number, param)
                 return ops.CreateResourceDriver(model.driver_name, nodes, devices)
             case _Churn():
                 if model.mode not in ("create", "recreate"):
                     path = join(here, "mode")
                     self._found.append(not_supported(path, model.mode, ("create", "recreate")))
-                given = self._templates(here, model, params)
+                given = self._templates(here, model)
                 period = model.interval_milliseconds / 1000
                 recreate = model.mode == "recreate"
                 return ops.Churn(period, given, recreate, model.number, f"churn-{at}")
         return model
 
-    def _count(self, here: str, model: _Counted, params: Mapping[str, int]) -> int:
-        return self._number(here, "count", model.count, model.count_param, params)
+    def _count(self, here: str, model: _Counted) -> int:
+        return self._number(here, "count", model.count, model.count_param)
 
-    def _number(
-        self, here: str, name: str, given: int | None, param: str, params: Mapping[str, int]
-    ) -> int:
+    def _number(self, here: str, name: str, given: int | None, param: str) -> int:
         if given is not None:
             return given
         text = param.replace("$", "")
@@ -243,7 +239,7 @@ class _Reader:
                 self._found.append(required(path, f"or {name}Param"))
             return 0
         try:
-            return max(0, compile_expression(text, params)(0))
+            return max(0, compile_expression(text, self._params)(0))
         except ValueError:
             path = join(here, f"{name}Param")
             why = "no workload has a parameter of this name"
@@ -251,12 +247,7 @@ class _Reader:
             return 0
 
     def _templates(
-        self,
-        here: str,
-        model: OpModel,
-        params: Mapping[str, int],
-        kind: str = "",
-        default: Objects | None = None,
+        self, here: str, model: OpModel, kind: str = "", default: Objects | None = None
     ) -> tuple[Template, ...]:
         """Return the templates of an operation, or the default.
 
@@ -271,7 +262,7 @@ class _Reader:
             for place, item in (several if isinstance(value, tuple) else {path: value}).items():
                 places += self._file(place, item) if isinstance(item, str) else [(place, item)]
         if places:
-            made = (self._template(path, kind, document, params) for path, document in places)
+            made = (self._template(path, kind, document) for path, document in places)
             return tuple(template for template in made if template is not None)
         if default is not None:
             return (Template({"apiVersion": "v1", "kind": kind, **default}),)
@@ -293,9 +284,7 @@ class _Reader:
                 self._found.append(invalid(path, name, "the file has no object"))
             yield from ((path, document) for document in documents)
 
-    def _template(
-        self, path: str, kind: str, document: Objects, params: Mapping[str, int]
-    ) -> Template | None:
+    def _template(self, path: str, kind: str, document: Objects) -> Template | None:
         """Return a template that gives an object of the kind, the default version implied."""
         if kind:
             document = {"apiVersion": "v1", "kind": kind, **document}
@@ -303,7 +292,7 @@ class _Reader:
             self._found.append(invalid(join(path, "kind"), document["kind"], f"must be {kind}"))
             return None
         try:
-            template = Template(document, path, params)
+            template = Template(document, path, self._params)
             template.at(0)
         except TemplateError as error:
             self._found.append(invalid(error.path, error.value, error.reason))
