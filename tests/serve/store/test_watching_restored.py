@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
+from aetcd.rpc import rpc_pb2
 
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
+from podsched.serve.store.endpoints import Endpoints
 from podsched.serve.store.errors import Restored
 from podsched.serve.store.etcd import EtcdOptions, connect
 from podsched.serve.store.protocol import Put, Store, WriteOp
 from podsched.serve.store.snapshot import restore_snapshot, save_snapshot
+from podsched.serve.store.watching import follow
 from podsched.testing.memory_store import MemoryStore
 from support.eventually import PATIENCE
 
@@ -122,3 +127,40 @@ async def test_a_watch_that_begins_in_the_future_of_the_backup_is_told(
     await write(store, Put(f"{PREFIX}a", b"3"))
     await restorable.restore()
     assert isinstance(await Watch(store, last + 2).fails(), Restored)
+
+
+class Member:
+    """A connection to a member that answers reads with a revision and a Raft term."""
+
+    failing = nullcontext
+
+    def __init__(self) -> None:
+        self.revision = self.raft_term = 0
+        self.kv = SimpleNamespace(Range=self._range)
+
+    async def ready(self, timeout: float) -> bool:
+        return True
+
+    async def _range(self, request: Any, **_: Any) -> Any:
+        header = rpc_pb2.ResponseHeader(revision=self.revision, raft_term=self.raft_term)
+        return rpc_pb2.RangeResponse(header=header)
+
+
+async def test_elections_after_a_restore_are_noticed_though_the_raft_terms_are_lower() -> None:
+    elections: list[int] = []
+    member = Member()
+    endpoints = Endpoints(EtcdOptions(("etcd:1",)), lambda: elections.append(member.raft_term))
+    endpoints._connections = [member]  # type: ignore[list-item]
+
+    async def answers(raft_term: int) -> None:
+        member.raft_term = raft_term
+        await endpoints.health("etcd:1", PATIENCE)
+
+    await answers(50)
+    member.revision = 10
+    with pytest.raises(Restored):
+        await anext(follow(endpoints, [PREFIX], 31))
+    await answers(2)
+    assert elections == []
+    await answers(3)
+    assert elections == [3]

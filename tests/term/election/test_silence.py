@@ -14,6 +14,7 @@ from podsched.term.election import silence
 from podsched.term.election.events import (
     Effect,
     Event,
+    HistoryLost,
     Observed,
     Reachability,
     ReadRecord,
@@ -145,6 +146,16 @@ def test_it_counts_the_silence_anew_if_etcd_has_elected_a_leader() -> None:
     assert timer(effects) == pytest.approx(100.81)
     answer = Observed(after, asked_at=100.81)
     assert claims(run(state, (100.81, TimerFired()), (100.82, answer))[1])
+
+
+def test_an_election_of_an_etcd_that_was_restored_from_a_backup_is_noticed_too() -> None:
+    """Its Raft terms begin at a low number again."""
+    before, restored, after = (replace(seen(9), raft_term=term) for term in (50, 2, 3))
+    state = run(standby(), (100.1, Observed(before)), (100.2, HistoryLost()))[0]
+    state = run(state, (100.3, Observed(restored)), (102.2, TimerFired()))[0]
+    state, effects = run(state, (102.21, Observed(after, asked_at=102.2)))
+    assert not claims(effects)
+    assert timer(effects) == pytest.approx(102.61)
 
 
 def test_it_counts_the_silence_anew_if_no_answer_comes() -> None:

@@ -191,7 +191,7 @@ class Endpoints:
         self._waits_from = -math.inf
         self._elects = elects
         self.raft_term = 0
-        """The highest Raft term seen in an answer; 0 before the first."""
+        """The highest Raft term seen in an answer; 0 before the first, also of a restored etcd."""
 
     @property
     def current(self) -> Connection:
@@ -250,6 +250,10 @@ class Endpoints:
         if before and self.raft_term > before:
             self._leader = None
             self._elects()
+
+    def begin_anew(self) -> None:
+        """Forget the Raft term: an etcd that was restored from a backup counts its terms anew."""
+        self.raft_term = 0
 
     def reached(self, reached: bool) -> None:
         """Do nothing: calls fail if no member answers."""

@@ -218,7 +218,10 @@ class Store(Protocol):
 
     @property
     def raft_term(self) -> int:
-        """The highest Raft term seen in an answer; it grows when etcd elects a leader."""
+        """The highest Raft term seen in an answer, 0 before the first.
+
+        It grows when etcd elects a leader, and begins anew when a watch raises ``Restored``.
+        """
         ...
 
     async def get(self, key: str, *, revision: int | None = None) -> GetResult:

@@ -190,6 +190,9 @@ async def _one_stream(
     except (Unavailable, TimeoutError):
         endpoints.leave(connection)
         raise
+    except Restored:
+        endpoints.begin_anew()
+        raise
     finally:
         assembler.reset()
 

@@ -166,7 +166,8 @@ def _stop_leading(state: Leading, reason: StopReason, transition: Transition) ->
 
 def begin_anew(state: State, transition: Transition) -> Standby | Stopped:
     """Forget the seen lock, and race again after a retryPeriod, or stop if that was requested."""
-    view = replace(state.view, snapshot=None, suspected=NO_REVISION)
+    # Of a restored etcd the Raft terms are lower, too.
+    view = replace(state.view, snapshot=None, suspected=NO_REVISION, raft_term=0)
     if isinstance(state, Withdrawing | Stopped) or (
         isinstance(state, Releasing) and not state.stays
     ):
