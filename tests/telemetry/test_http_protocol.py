@@ -25,6 +25,7 @@ pytestmark = pytest.mark.looptime
 Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 _GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 _CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+_UPGRADE = _GET[:-2] + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 _LONG_HEADER = b"X: " + b"a" * 5000 + b"\r\n"
 
 
@@ -340,6 +341,30 @@ async def test_a_large_body_in_ordinary_chunks_is_read() -> None:
     client.say(_CHUNKED + chunks(768, 4096) + b"0\r\n\r\n")
     await client.answers(1)
     assert client.sent.endswith(b"3145728")
+
+
+@pytest.mark.parametrize("step", [0.0, 0.001], ids=["light", "heavy"])
+async def test_a_request_behind_a_declined_upgrade_has_its_own_body_and_limit(step: float) -> None:
+    begun = asyncio.Event()
+
+    async def decline(request: web.BaseRequest) -> web.Response:
+        await begun.wait()
+        return await read(request)
+
+    client = connected(decline, ReadingTurns(_clock(step)))
+    client.say(_UPGRADE + _CHUNKED + chunks(50, 5000) + b"0\r\n\r\n" + _GET)
+    await asyncio.sleep(1)
+    assert not client.reading
+    begun.set()
+    await client.answers(3)
+    assert client.sent.count(b"\r\n250000HTTP/1.1 200 ") == 1
+
+
+async def test_what_is_behind_a_declined_upgrade_is_parsed_in_turns() -> None:
+    client = connected(read, ReadingTurns(_clock(0.001)))
+    client.say(_UPGRADE + _CHUNKED + chunks(100, 1))
+    await client.answers(1)
+    assert client.protocol._unparsed and not client.protocol._messages
 
 
 async def test_nothing_is_parsed_after_a_malformed_request() -> None:

@@ -217,9 +217,22 @@ class Protocol(web.RequestHandler):
         else:
             super()._resume_transport_reading()
 
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        if self._message_tail and self._upgraded and not self._messages:
+            # Behind a request for another protocol, which is declined. aiohttp would parse it at
+            # once, unseen here, and the body of a next request would count as framing.
+            self._unparsed = memoryview(self._message_tail + self._unparsed)
+            self._message_tail = b""
+            self._framing = 0
+            self._resume_reading_for_buffer()
+        return await super().finish_response(request, resp, start_time)
+
     def hand_over(self) -> None:
         """Parse nothing more, because another protocol takes over the connection."""
         self._unparsed = memoryview(b"")
+        self._message_tail = b""
         if self._turn is not None:
             self._turn.cancel()
             self._turn = None
