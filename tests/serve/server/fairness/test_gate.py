@@ -74,6 +74,23 @@ async def test_refusals_are_paced() -> None:
     await asyncio.gather(*calls, return_exceptions=True)
 
 
+async def test_refusals_after_a_burst_come_soon_again() -> None:
+    gate = Gate()
+    await fill(gate, ALICE)
+    full = GLOBAL_DEFAULT.queue_length
+    burst = (gate.enter(ALICE, "peer", "Get", 0) for _ in range(full + 1000))
+    await asyncio.gather(*burst, return_exceptions=True)
+    waiting = [asyncio.create_task(gate.enter(ALICE, "peer", "Get", 0)) for _ in range(full)]
+    await asyncio.sleep(1.0)
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(ApiError):
+        await gate.enter(ALICE, "peer", "Get", 0)
+    assert asyncio.get_running_loop().time() - began < 0.1
+    for call in waiting:
+        call.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
 async def test_calls_that_are_cancelled_leave_no_trace() -> None:
     gate = Gate()
     seats = await fill(gate, ALICE)

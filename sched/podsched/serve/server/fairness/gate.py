@@ -187,8 +187,8 @@ class Gate:
         if self._observer is not None:
             self._observer.rejected(flow, reason)
         now = self.clock()
-        flow.refuse_at = max(now, flow.refuse_at + 1 / _REFUSALS_PER_SECOND)
-        await asyncio.sleep(min(flow.refuse_at - now, LONGEST_WAIT))
+        flow.refuse_at = _next_refusal(flow.refuse_at, _REFUSALS_PER_SECOND, now)
+        await asyncio.sleep(flow.refuse_at - now)
 
     async def delay_refusal(self, peer: str) -> None:
         """Wait before refusing a caller without valid credentials, at the rate of other refusals.
@@ -199,8 +199,7 @@ class Gate:
         flow = self.flows.get(("unauthenticated", peer), UNAUTHENTICATED, self.clock())
         now = self.clock()
         flow.charge(CALL_SECONDS, now)
-        due = max(now, self._stranger_at + 1 / _STRANGERS_PER_SECOND)
-        self._stranger_at = min(due, now + LONGEST_WAIT)
+        self._stranger_at = _next_refusal(self._stranger_at, _STRANGERS_PER_SECOND, now)
         await asyncio.sleep(self._stranger_at - now)
         await self._pause(flow, "unauthenticated")
 
@@ -237,6 +236,11 @@ class Gate:
         for timer in (self._timer, self._probe.timer):
             if timer is not None:
                 timer.cancel()
+
+
+def _next_refusal(last: float, per_second: float, now: float) -> float:
+    """Return the time of the next refusal, ``LONGEST_WAIT`` from now at the latest."""
+    return min(max(now, last + 1 / per_second), now + LONGEST_WAIT)
 
 
 class LagProbe:
