@@ -96,7 +96,7 @@ async def test_a_mirror_pod_with_an_account_is_refused(issuing: ServerCore) -> N
 async def hollow_only(core: ServerCore) -> None:
     """Instead of its nodes the cluster has a hollow one."""
     for name in ("worker-1", "worker-2"):
-        await core.registry.delete(DeleteRequest(kind="Node", name=name))
+        await core.deleter.delete(DeleteRequest(kind="Node", name=name))
     item = node("hollow-1")
     item.metadata.labels[HOLLOW_LABEL] = "true"
     await core.creator.create(item)
@@ -118,6 +118,6 @@ async def test_once_a_real_node_has_joined_all_pods_mount_tokens(issuing: Server
     await issuing.creator.create(node("real-1"))
     await issuing.reflector.wait_until_fresh()
     assert (await created(issuing, pod())).spec.volumes
-    await issuing.registry.delete(DeleteRequest(kind="Node", name="real-1"))
+    await issuing.deleter.delete(DeleteRequest(kind="Node", name="real-1"))
     await issuing.reflector.wait_until_fresh()
     assert not (await created(issuing, pod("later"))).spec.volumes

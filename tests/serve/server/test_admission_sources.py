@@ -96,7 +96,7 @@ async def test_an_update_of_a_pod_with_a_runtime_is_not_admitted_anew(world: Wor
     item = pod()
     item.spec.runtime_class_name = "kata"
     created = pod_of(await world.core.creator.create(item))
-    await world.core.registry.delete(v1.DeleteRequest(kind="RuntimeClass", name="kata"))
+    await world.core.deleter.delete(v1.DeleteRequest(kind="RuntimeClass", name="kata"))
     created.metadata.labels["tier"] = "web"
     assert pod_of(await world.core.registry.update(created)).spec.overhead["cpu"] == "250m"
 
@@ -135,7 +135,7 @@ async def test_a_limit_range_that_is_gone_counts_no_more(world: World) -> None:
         'pods "web" is forbidden: minimum memory usage per Container is 1Gi, but request is 1Mi'
     )
     request = v1.DeleteRequest(kind="LimitRange", namespace="default", name="limits")
-    await world.core.registry.delete(request)
+    await world.core.deleter.delete(request)
     assert await world.core.creator.create(item)
 
 

@@ -85,7 +85,7 @@ async def test_what_was_deleted_is_made_again(world: World) -> None:
     await advertise(world, one)
     for kind in ("Service", "EndpointSlice", "Endpoints"):
         request = DeleteRequest(kind=kind, namespace="default", name="kubernetes")
-        await world.core.registry.delete(request)
+        await world.core.deleter.delete(request)
     await world.core.reflector.wait_until_fresh()
     await advertise(world, one)
     assert slice_of(world) == ["10.0.0.1"]

@@ -135,7 +135,7 @@ async def test_nothing_is_left_of_a_node_that_is_deleted(world: World) -> None:
     first, _ = await side_by_side(world)
     assert await bind(world, first, "a", "worker-1", await revision(world)) == "bound"
     assert (await world.store.range(BOUND)).kvs
-    await world.core.registry.delete(v1.DeleteRequest(kind="Node", name="worker-1"))
+    await world.core.deleter.delete(v1.DeleteRequest(kind="Node", name="worker-1"))
     assert not (await world.store.range(BOUND)).kvs
 
 
@@ -144,7 +144,7 @@ async def test_a_node_deleted_through_another_server_gets_no_pod(world: World) -
     fence = await new_term(world, LOCK)
     other = await world.another()
     await other.stop()  # its cache stands still
-    await world.core.registry.delete(v1.DeleteRequest(kind="Node", name="worker-1"))
+    await world.core.deleter.delete(v1.DeleteRequest(kind="Node", name="worker-1"))
     assert other.cache.get(_NODE, "worker-1") is not None
     assert await bind(world, fence, "a", "worker-1", 0, other) == "NOT_FOUND"
     assert await bind(world, None, "b", "worker-1", 0, other) == "NOT_FOUND"

@@ -278,7 +278,7 @@ async def test_the_requester_is_who_asks_and_not_what_the_request_says(signing: 
     assert entry.message.spec.username == "system:apiserver"
     assert states(entry.message) == []
     request = DeleteRequest(kind="CertificateSigningRequest", name="csr-2")
-    await signing.world.core.registry.delete(request)
+    await signing.world.core.deleter.delete(request)
 
 
 def _key() -> ec.EllipticCurvePrivateKey:

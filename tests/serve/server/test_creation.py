@@ -141,7 +141,7 @@ async def test_every_cluster_has_its_namespaces_and_system_priorities(world: Wor
     for kind, name in (("Namespace", "default"), ("PriorityClass", "system-node-critical")):
         await world.core.registry.get(kind, "", name)
         with pytest.raises(ApiError) as refused:
-            await world.core.registry.delete(delete(kind, name))
+            await world.core.deleter.delete(delete(kind, name))
         assert refused.value.code is StatusCode.PERMISSION_DENIED
 
 

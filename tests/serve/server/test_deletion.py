@@ -21,7 +21,7 @@ async def deleted(world: World, policy: str, *finalizers: str) -> AnyObject:
     item = pod()
     item.metadata.finalizers.extend(finalizers)
     await world.core.creator.create(item)
-    return message_of(await world.core.registry.delete(delete("web", policy)))
+    return message_of(await world.core.deleter.delete(delete("web", policy)))
 
 
 @pytest.mark.parametrize(
@@ -48,15 +48,15 @@ async def test_in_the_background_the_owner_goes_at_once(world: World, policy: st
 
 async def test_a_second_deletion_may_change_the_policy(world: World) -> None:
     await deleted(world, "Foreground", "example.com/hold")
-    again = message_of(await world.core.registry.delete(delete("web", "Orphan")))
+    again = message_of(await world.core.deleter.delete(delete("web", "Orphan")))
     assert list(again.metadata.finalizers) == ["example.com/hold", "orphan"]
-    kept = message_of(await world.core.registry.delete(delete("web")))
+    kept = message_of(await world.core.deleter.delete(delete("web")))
     assert kept == again
 
 
 async def test_a_second_deletion_in_the_background_ends_it(world: World) -> None:
     await deleted(world, "Foreground")
-    await world.core.registry.delete(delete("web", "Background"))
+    await world.core.deleter.delete(delete("web", "Background"))
     with pytest.raises(ApiError, match="not found"):
         await world.core.registry.get("Pod", "", "web")
 
@@ -65,9 +65,9 @@ async def test_the_grace_period_of_a_pod_counts_beside_the_policy(world: World) 
     item = pod()
     item.spec.node_name = "worker-1"
     await world.core.creator.create(item)
-    marked = pod_of(await world.core.registry.delete(delete("web", "Foreground")))
+    marked = pod_of(await world.core.deleter.delete(delete("web", "Foreground")))
     assert marked.metadata.deletion_grace_period_seconds == 30
-    ended = pod_of(await world.core.registry.delete(delete("web", grace_period_seconds=0)))
+    ended = pod_of(await world.core.deleter.delete(delete("web", grace_period_seconds=0)))
     assert list(ended.metadata.finalizers) == ["foregroundDeletion"]
     assert ended.metadata.deletion_grace_period_seconds == 0
 
@@ -75,7 +75,7 @@ async def test_the_grace_period_of_a_pod_counts_beside_the_policy(world: World) 
 async def test_another_policy_is_a_mistake(world: World) -> None:
     await world.core.creator.create(pod())
     with pytest.raises(ApiError) as refused:
-        await world.core.registry.delete(delete("web", "Later"))
+        await world.core.deleter.delete(delete("web", "Later"))
     assert refused.value.code is StatusCode.INVALID_ARGUMENT
     assert refused.value.message == (
         'propagationPolicy: Unsupported value: "Later": supported values: '
@@ -86,7 +86,7 @@ async def test_another_policy_is_a_mistake(world: World) -> None:
 async def test_of_a_batch_each_succeeds_or_fails_by_itself(world: World) -> None:
     await world.core.creator.create_many([pod("a"), pod("b")])
     requests = [delete("a"), delete("missing"), delete("b", "Later"), delete("b")]
-    outcomes = await world.core.registry.delete_many(requests)
+    outcomes = await world.core.deleter.delete_many(requests)
     assert [isinstance(outcome, Entry) for outcome in outcomes] == [True, False, False, True]
     assert isinstance(outcomes[1], ApiError) and outcomes[1].code is StatusCode.NOT_FOUND
     with pytest.raises(ApiError, match="not found"):
@@ -97,6 +97,6 @@ async def test_a_batch_of_a_leader_whose_term_is_over_deletes_nothing(world: Wor
     old = await world.new_term()
     await world.new_term()
     await world.core.creator.create(pod("a"))
-    outcomes = await world.core.registry.delete_many([delete("a")], old)
+    outcomes = await world.core.deleter.delete_many([delete("a")], old)
     assert isinstance(outcomes[0], ApiError) and outcomes[0].reason == "FENCE_LOST"
     await world.core.registry.get("Pod", "", "a")

@@ -78,7 +78,7 @@ class World:
 
     async def delete(self, name: str) -> None:
         request = DeleteRequest(kind="ResourceClaim", namespace="default", name=name)
-        await self.core.registry.delete(request)
+        await self.core.deleter.delete(request)
 
     async def owners(self) -> dict[str, str]:
         """The claims that the keys of devices name, by pool and device."""

@@ -114,7 +114,7 @@ async def test_it_can_be_deleted(world: World, value: bytes) -> None:
     """The answer holds what is known of the object, its name."""
     await put(world, value)
     request = v1.DeleteRequest(kind="Pod", namespace="default", name="bad")
-    answer = v1.Object.FromString((await world.core.registry.delete(request)).wrapped())
+    answer = v1.Object.FromString((await world.core.deleter.delete(request)).wrapped())
     assert (answer.pod.metadata.namespace, answer.pod.metadata.name) == ("default", "bad")
     assert (await refusal(world)).code is StatusCode.NOT_FOUND
 
@@ -125,7 +125,7 @@ async def test_it_is_not_deleted_for_another_object(world: World) -> None:
     request = v1.DeleteRequest(kind="Pod", namespace="default", name="bad")
     request.preconditions.uid = "known"
     with pytest.raises(ApiError) as refused:
-        await world.core.registry.delete(request)
+        await world.core.deleter.delete(request)
     assert refused.value.reason == StatusReason.STORE_READ_ERROR
 
 
@@ -134,7 +134,7 @@ async def test_deleting_a_collection_goes_on_past_it(world: World) -> None:
         await world.core.creator.create(pod(name))
     await put(world, b"\xff")
     request = v1.DeleteCollectionRequest(kind="Pod", namespace="default")
-    assert await world.core.registry.delete_collection(request) == 2
+    assert await world.core.deleter.delete_collection(request) == 2
     assert await listed(world.core) == []
 
 

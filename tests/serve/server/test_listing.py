@@ -62,7 +62,7 @@ async def test_pages_show_one_revision(world: World) -> None:
     first = await listed(world, limit=2)
     assert keys(first) == ["p0", "p1"]
     assert first.remaining == 3
-    await world.core.registry.delete(v1.DeleteRequest(kind="Pod", name="p3"))
+    await world.core.deleter.delete(v1.DeleteRequest(kind="Pod", name="p3"))
     await world.core.creator.create(pod("p9"))
     second = await listed(world, limit=2, token=first.token)
     third = await listed(world, limit=2, token=second.token)

@@ -97,7 +97,7 @@ async def test_a_batch_may_bring_its_namespace(demanding: World) -> None:
 
 async def test_a_deleted_namespace_terminates_and_takes_nothing_new(world: World) -> None:
     await world.core.creator.create(pod("a", "shop"))
-    marked = message_of(await world.core.registry.delete(delete("Namespace", "shop")))
+    marked = message_of(await world.core.deleter.delete(delete("Namespace", "shop")))
     assert isinstance(marked, Namespace)
     assert marked.metadata.HasField("deletion_timestamp")
     assert marked.status.phase == "Terminating"
@@ -116,10 +116,10 @@ async def test_a_deleted_namespace_terminates_and_takes_nothing_new(world: World
 async def test_it_goes_when_it_is_deleted_again_without_content(world: World) -> None:
     await world.core.creator.create(pod("a", "shop"))
     for _ in range(2):
-        await world.core.registry.delete(delete("Namespace", "shop"))
+        await world.core.deleter.delete(delete("Namespace", "shop"))
     assert (await get(world, "shop")).status.phase == "Terminating"
-    await world.core.registry.delete(delete("Pod", "a", "shop"))
-    await world.core.registry.delete(delete("Namespace", "shop"))
+    await world.core.deleter.delete(delete("Pod", "a", "shop"))
+    await world.core.deleter.delete(delete("Namespace", "shop"))
     with pytest.raises(ApiError, match="not found"):
         await get(world, "shop")
     await world.core.creator.create(pod("a", "shop"))
@@ -131,13 +131,13 @@ async def test_an_update_that_takes_its_finalizers_does_not_end_it(world: World)
     item = namespace("shop")
     item.metadata.finalizers.append("example.com/hold")
     await world.core.creator.create_many([item, pod("a", "shop")])
-    await world.core.registry.delete(delete("Namespace", "shop"))
+    await world.core.deleter.delete(delete("Namespace", "shop"))
     changed = await get(world, "shop")
     del changed.spec.finalizers[:]
     await world.core.registry.update(changed)
     assert list((await get(world, "shop")).spec.finalizers) == ["kubernetes"]
-    await world.core.registry.delete(delete("Pod", "a", "shop"))
-    await world.core.registry.delete(delete("Namespace", "shop"))
+    await world.core.deleter.delete(delete("Pod", "a", "shop"))
+    await world.core.deleter.delete(delete("Namespace", "shop"))
     waiting = await get(world, "shop")
     assert not waiting.spec.finalizers
     del waiting.metadata.finalizers[:]
@@ -150,7 +150,7 @@ async def test_content_that_cannot_be_read_holds_it(world: World) -> None:
     await world.core.creator.create(namespace("shop"))
     await world.store.txn([], [Put(object_key(KINDS["Pod"], "shop/broken"), b"\xff")])
     for _ in range(2):
-        await world.core.registry.delete(delete("Namespace", "shop"))
+        await world.core.deleter.delete(delete("Namespace", "shop"))
     assert (await get(world, "shop")).status.phase == "Terminating"
 
 
@@ -159,5 +159,5 @@ async def test_all_namespaces_at_once_are_marked_one_by_one(world: World) -> Non
     item.metadata.labels["team"] = "a"
     await world.core.creator.create_many([item, pod("a", "shop")])
     request = v1.DeleteCollectionRequest(kind="Namespace", label_selector="team=a")
-    assert await world.core.registry.delete_collection(request) == 1
+    assert await world.core.deleter.delete_collection(request) == 1
     assert (await get(world, "shop")).status.phase == "Terminating"

@@ -155,7 +155,7 @@ async def test_every_fenced_write_fails_on_a_lost_fence(world: World) -> None:
         creator.create(pod("new"), deposed),
         registry.update(item, deposed),
         registry.update(item, deposed, status=True),
-        registry.delete(v1.DeleteRequest(kind="Pod", name="web"), deposed),
+        world.core.deleter.delete(v1.DeleteRequest(kind="Pod", name="web"), deposed),
     )
     for call in calls:
         with pytest.raises(ApiError) as refused:
@@ -184,7 +184,7 @@ async def test_what_cannot_be_bound_is_refused(world: World) -> None:
     held = pod("leaving")
     held.metadata.finalizers.append("example.com/hold")
     await world.core.creator.create_many([gated, held, pod("web")])
-    await world.core.registry.delete(v1.DeleteRequest(kind="Pod", name="leaving"))
+    await world.core.deleter.delete(v1.DeleteRequest(kind="Pod", name="leaving"))
     outcomes = await world.core.pods.bind(
         [
             binding("gated", "worker-1"),

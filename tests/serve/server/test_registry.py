@@ -1,4 +1,4 @@
-"""Reading, changing and deleting objects of any kind."""
+"""Reading and changing objects of any kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
-from podsched.api.objects import Node, Pod, PodGroup
+from podsched.api.objects import Node, PodGroup
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
@@ -171,77 +171,6 @@ async def test_a_bad_patch_is_refused(world: World, patch: bytes) -> None:
     assert isinstance(outcome, ApiError) and outcome.code is StatusCode.INVALID_ARGUMENT
 
 
-# ---------------------------------------------------------------------------- deleting
-
-
-async def bound_pod(world: World, name: str = "web") -> Pod:
-    item = pod(name)
-    item.spec.node_name = "node-1"
-    return pod_of(await world.core.creator.create(item))
-
-
-async def test_an_unbound_pod_is_removed_at_once(world: World) -> None:
-    """Whatever its grace period."""
-    await world.core.creator.create(pod())
-    await world.core.registry.delete(delete("Pod", "web"))
-    with pytest.raises(ApiError, match="not found"):
-        await world.core.registry.get("Pod", "", "web")
-
-
-async def test_a_bound_pod_is_marked_and_given_its_grace_period(world: World) -> None:
-    """deletionTimestamp is when it ends; it stays until deleted with grace 0."""
-    await bound_pod(world)
-    marked = pod_of(await world.core.registry.delete(delete("Pod", "web")))
-    assert marked.metadata.deletion_timestamp.seconds == int(world.now) + 30
-    assert marked.metadata.deletion_grace_period_seconds == 30
-    await world.core.registry.get("Pod", "", "web")
-    await world.core.registry.delete(delete("Pod", "web", grace_period_seconds=0))
-    with pytest.raises(ApiError, match="not found"):
-        await world.core.registry.get("Pod", "", "web")
-
-
-async def test_a_second_deletion_may_shorten_and_not_lengthen(world: World) -> None:
-    """5 s shorten 30 s; 60 s do not lengthen 5 s."""
-    await bound_pod(world)
-    registry = world.core.registry
-    await registry.delete(delete("Pod", "web"))
-    world.now += 2
-    shorter = pod_of(await registry.delete(delete("Pod", "web", grace_period_seconds=5)))
-    assert shorter.metadata.deletion_timestamp.seconds == int(world.now) - 2 + 5
-    same = pod_of(await registry.delete(delete("Pod", "web", grace_period_seconds=60)))
-    assert same == shorter
-
-
-async def test_finalizers_hold_an_object_until_the_last_is_gone(world: World) -> None:
-    """Marked by the deletion, removed by the update that takes the last finalizer."""
-    item = node()
-    item.metadata.finalizers.append("example.com/hold")
-    await world.core.creator.create(item)
-    marked = message_of(await world.core.registry.delete(delete("Node", "node-1")))
-    assert marked.metadata.HasField("deletion_timestamp")
-    del marked.metadata.finalizers[:]
-    await world.core.registry.update(marked)
-    with pytest.raises(ApiError, match="not found"):
-        await world.core.registry.get("Node", "", "node-1")
-
-
-async def test_a_deletion_of_another_incarnation_is_refused(world: World) -> None:
-    """uid and resourceVersion are preconditions."""
-    await world.core.creator.create(pod())
-    for wanted in (v1.Preconditions(uid="other"), v1.Preconditions(resource_version=1)):
-        with pytest.raises(ApiError, match="Precondition failed") as refused:
-            await world.core.registry.delete(delete("Pod", "web", preconditions=wanted))
-        assert refused.value.code is StatusCode.ABORTED
-
-
-async def test_a_collection_is_deleted_by_selector(world: World) -> None:
-    """What does not match stays."""
-    await world.core.creator.create_many([pod("a", app="x"), pod("b", app="x"), pod("c")])
-    request = v1.DeleteCollectionRequest(kind="Pod", label_selector="app=x")
-    assert await world.core.registry.delete_collection(request) == 2
-    await world.core.registry.get("Pod", "", "c")
-
-
 # ---------------------------------------------------------------------------- faults and bounds
 
 
@@ -287,8 +216,8 @@ async def test_a_dry_run_of_any_change_answers_as_usual_and_stores_nothing(world
     updated.metadata.annotations["c"] = "d"
     entry = await core.registry.update(updated, dry_run=True)
     assert entry.message.metadata.annotations["c"] == "d"
-    await core.registry.delete(v1.DeleteRequest(kind="Pod", name="web", dry_run=True))
-    assert await core.registry.delete_collection(
+    await core.deleter.delete(v1.DeleteRequest(kind="Pod", name="web", dry_run=True))
+    assert await core.deleter.delete_collection(
         v1.DeleteCollectionRequest(kind="Pod", dry_run=True)
     )
     (bound,) = await core.pods.bind([binding("web", "worker-1")], None, dry_run=True)

@@ -72,7 +72,7 @@ async def test_of_a_deletion_of_a_collection(looks: list[str], world: World) -> 
     await with_pods(world)
     request = v1.DeleteCollectionRequest(kind="Pod", label_selector=NONE_OF_THEM)
     with others(looks):
-        assert await world.core.registry.delete_collection(request) == 0
+        assert await world.core.deleter.delete_collection(request) == 0
     assert looks.count("look") == PODS
     assert most_in_a_row(looks) <= 2, looks
 

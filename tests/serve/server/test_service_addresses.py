@@ -71,7 +71,7 @@ class World:
 
     async def delete(self, name: str) -> None:
         request = DeleteRequest(kind="Service", namespace="default", name=name)
-        await self.cores[0].registry.delete(request)
+        await self.cores[0].deleter.delete(request)
 
     async def keys(self, prefix: str) -> dict[str, str]:
         kvs = (await self.store.range(prefix)).kvs

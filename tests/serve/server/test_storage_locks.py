@@ -47,7 +47,7 @@ async def test_a_lock_cannot_be_updated_patched_or_deleted(world: World) -> None
     assert isinstance(outcome, ApiError) and outcome.code.name == "PERMISSION_DENIED"
     delete = v1.DeleteRequest(kind="Lease", namespace="kube-system", name="kube-scheduler")
     with pytest.raises(ApiError, match="is forbidden"):
-        await registry.delete(delete)
+        await world.core.deleter.delete(delete)
     kv = (await world.store.get(lease_key(LOCK))).kv
     assert kv is not None and kv.value == record
 
@@ -65,4 +65,4 @@ async def test_other_leases_are_written_as_any_object(world: World) -> None:
         assert isinstance(created, Entry)
         await world.core.registry.update(_lease("node-1", namespace))
         request = v1.DeleteRequest(kind="Lease", namespace=namespace, name="node-1")
-        await world.core.registry.delete(request)
+        await world.core.deleter.delete(request)

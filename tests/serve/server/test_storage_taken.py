@@ -44,5 +44,5 @@ async def test_a_name_that_is_free_again_is_not_refused_because_the_cache_lags(
     for core in (world.core, other):
         await core.reflector.wait_until_fresh()
     gone = v1.DeleteRequest(kind="Pod", name="a", grace_period_seconds=0)
-    await other.registry.delete(gone)
+    await other.deleter.delete(gone)
     await world.core.creator.create(pod("a"))

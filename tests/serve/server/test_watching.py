@@ -81,7 +81,7 @@ async def test_a_watch_goes_on_after_a_revision(world: World) -> None:
     start = await revision(world)
     await world.core.creator.create(node("n"))
     await world.core.creator.create(pod("b"))
-    await world.core.registry.delete(v1.DeleteRequest(kind="Pod", name="a"))
+    await world.core.deleter.delete(v1.DeleteRequest(kind="Pod", name="a"))
     responses = await collect(world, start + 3, kinds=["Pod", "Node"], from_revision=start)
     assert seen(responses) == [("ADDED", "n"), ("ADDED", "b"), ("DELETED", "a")]
     versions = [
@@ -197,7 +197,7 @@ async def test_a_server_behind_a_compaction_lists_again_and_its_watchers_too(
     other_store.fault = Unavailable("cut off")
     await asyncio.sleep(0)
     await world.core.creator.create(pod("a"))
-    await world.core.registry.delete(v1.DeleteRequest(kind="Pod", name="a"))
+    await world.core.deleter.delete(v1.DeleteRequest(kind="Pod", name="a"))
     await world.core.creator.create(pod("b"))
     await world.store.compact(await revision(world))
     other_store.fault = None
@@ -221,7 +221,7 @@ async def test_a_paced_watch_sends_the_last_of_an_objects_changes(world: World) 
         await world.core.creator.create(pod(name))
         await world.core.pods.bind([binding(name, "worker-1")], None)
     remove = v1.DeleteRequest(kind="Pod", namespace="default", name="old", grace_period_seconds=0)
-    await world.core.registry.delete(remove, None)
+    await world.core.deleter.delete(remove, None)
     await world.core.creator.create(pod("old"))
     await world.core.reflector.wait_until_fresh()
     end = await revision(world)

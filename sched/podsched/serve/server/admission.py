@@ -16,7 +16,7 @@ from podsched.api.field_errors import FieldError, forbidden
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.kubelet_defaults import set_kubelet_defaults
 from podsched.api.limit_ranges import aggregate, claim_errors
-from podsched.api.metadata_defaulting import BUILT_IN_NAMESPACES, DEFAULT_NAMESPACE
+from podsched.api.metadata_defaulting import BUILT_IN_NAMESPACES
 from podsched.api.objects import (
     AnyObject,
     CertificateSigningRequest,
@@ -290,11 +290,6 @@ def check_deletable(kind: Kind, name: str) -> None:
         raise errors.forbidden(kind, name, "this namespace may not be deleted")
     if kind.name == "PriorityClass" and name.startswith("system-"):
         raise errors.forbidden(kind, name, "this is a system priority class and cannot be deleted")
-
-
-def local_namespace(kind: Kind, namespace: str) -> str:
-    """Return the namespace of a request, completed by the default."""
-    return (namespace or DEFAULT_NAMESPACE) if kind.namespaced else ""
 
 
 def _complete(message: AnyObject, old: AnyObject, now: float, classes: PriorityClasses) -> None:

@@ -17,7 +17,7 @@ from podsched.serve.server.bind_guard import BindGuard
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.compaction import Compactor
 from podsched.serve.server.creation import Creator, ensure_built_in, random_uid
-from podsched.serve.server.device_guard import with_device_keys
+from podsched.serve.server.deleter import Deleter
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.etcd_monitor import EtcdMonitor
 from podsched.serve.server.expiry import EventExpiry
@@ -31,12 +31,12 @@ from podsched.serve.server.registry import Registry
 from podsched.serve.server.rewriting import Rewriter
 from podsched.serve.server.service_addresses import ServiceAddresses
 from podsched.serve.server.settings import ServerSettings
-from podsched.serve.server.storage import Mutation, ObjectStorage
+from podsched.serve.server.storage import ObjectStorage
 from podsched.serve.server.submission import PodSubmission
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.server.watching import Watcher
+from podsched.serve.server.writes import GuardedWrites
 from podsched.serve.store.protocol import Store
-from podsched.v1.api_pb2 import Fence
 
 #: Seconds between attempts to create the built-in objects.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
@@ -90,14 +90,10 @@ class ServerCore:
         self.compactor = Compactor(store, settings.compaction_interval_seconds)
         self.etcd = EtcdMonitor(store, settings.etcd_quota_bytes)
         growth = GrowthCharging(quotas, self.quota_recounter, now=now)
-
-        def guarded(mutation: Mutation, fence: Fence | None) -> Mutation:
-            return addresses.guarded(with_device_keys(mutation, fence, self.cache))
-
-        self.registry = Registry(
-            storage, self.lister, sources, guard, namespaces, growth, guarded, now=now
-        )
-        self.rewriter = Rewriter(storage, sources, growth, guarded, now=now)
+        writes = GuardedWrites(storage, sources, addresses, self.cache)
+        self.registry = Registry(storage, sources, growth, writes, now=now)
+        self.rewriter = Rewriter(sources, growth, writes, now=now)
+        self.deleter = Deleter(storage, self.lister, guard, namespaces, writes, now=now)
         self.pods = PodOperations(storage, self.cache, self.reflector, guard, now=now)
         self._has_built_in = False
         self.authorizer = Authorizer(self.cache, lambda: self._has_built_in)

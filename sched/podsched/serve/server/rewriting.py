@@ -6,7 +6,7 @@ The REST API uses this for PUT and PATCH, because it computes the new object its
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from podsched.api.etcd_keys import local_key
@@ -17,13 +17,16 @@ from podsched.api.validation import validate
 from podsched.serve.server import errors
 from podsched.serve.server.access.object_checks import check_change, check_status
 from podsched.serve.server.access.rights import rights
-from podsched.serve.server.admission import admit_status, admit_update, encoded, local_namespace
+from podsched.serve.server.admission import admit_status, admit_update, encoded
 from podsched.serve.server.admission_sources import AdmissionSources
 from podsched.serve.server.certificate_requests import APPROVAL
 from podsched.serve.server.deletion import can_be_removed
 from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
 from podsched.serve.server.quotas.growth import GrowthCharging
-from podsched.serve.server.storage import Guarded, Mutation, ObjectStorage, Step
+from podsched.serve.server.scope import local_namespace
+from podsched.serve.server.storage import Mutation, Step, only_entry
+from podsched.serve.server.writes import GuardedWrites
 
 #: Metadata that an update of the status writes, too.
 _WITH_STATUS = ("labels", "annotations", "managed_fields")
@@ -57,17 +60,15 @@ class Rewriter:
 
     def __init__(
         self,
-        storage: ObjectStorage,
         sources: AdmissionSources,
         growth: GrowthCharging,
-        guarded: Guarded,
+        writes: GuardedWrites,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._storage = storage
         self._sources = sources
         self._growth = growth
-        self._guarded = guarded
+        self._writes = writes
         self._now = now
 
     async def rewrite(self, change: Rewrite) -> Entry:
@@ -90,15 +91,11 @@ class Rewriter:
                 return Step(None)
             return None if message == entry.message else Step(encoded(kind, message))
 
-        mutation = Mutation(kind, key, step)
+        planned: Sequence[Mutation | ApiError] = [Mutation(kind, key, step)]
         if change.subresource not in ("status", APPROVAL):
-            (mutation,) = await self._growth.charged([mutation])
-        mutation = self._guarded(mutation, None)
-        entry = await self._storage.mutate_one(mutation, None, dry_run=change.dry_run)
-        if change.dry_run:
-            return entry
-        await self._sources.settle([entry])
-        return entry.changed(last) if last else entry
+            planned = await self._growth.charged(planned)
+        entry = only_entry(await self._writes.change(planned, None, dry_run=change.dry_run))
+        return entry.changed(last) if last and not change.dry_run else entry
 
     def _changed(self, change: Rewrite, entry: Entry) -> AnyObject:
         """Return the new version of an object, admitted. Raises ApiError."""

@@ -1,16 +1,24 @@
-"""Selects objects for a list, watch or bulk deletion: by kinds, namespace, labels and fields."""
+"""Finds the objects that a request is about: one by its name, or several by a selection.
+
+A list, watch or bulk deletion selects by kinds, namespace, labels and fields.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from podsched.api.etcd_keys import local_key
 from podsched.api.field_selectors import FieldSelector, check_fields, parse_field_selector
 from podsched.api.kinds import KINDS, Kind, UnknownKindError, find_kind
+from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.selectors import Selector, SelectorError, parse_selector
 from podsched.serve.server import errors
 from podsched.serve.server.change_ring import Change
 from podsched.serve.server.entries import Entry
 from podsched.v1.api_pb2 import ADDED, DELETED
+
+#: Max characters of a name: a DNS subdomain.
+_MAX_NAME = 253
 
 
 def kind_named(name: str) -> Kind:
@@ -21,6 +29,23 @@ def kind_named(name: str) -> Kind:
         return find_kind(name)
     except UnknownKindError as error:
         raise errors.bad_request(str(error), "kind") from None
+
+
+def local_namespace(kind: Kind, namespace: str) -> str:
+    """Return the namespace of a request, completed by the default."""
+    return (namespace or DEFAULT_NAMESPACE) if kind.namespaced else ""
+
+
+def address_of(kind_name: str, namespace: str, name: str) -> tuple[Kind, str]:
+    """Return the kind and local key of the object in a request. Raises ApiError."""
+    kind = kind_named(kind_name)
+    if not name:
+        raise errors.bad_request("name must be specified", "name")
+    for field, value in (("name", name), ("namespace", namespace)):
+        if len(value) > _MAX_NAME:
+            # No object has such a name, and a long one would be copied into keys and messages.
+            raise errors.bad_request(f"{field} must be no more than {_MAX_NAME} characters", field)
+    return kind, local_key(kind, local_namespace(kind, namespace), name)
 
 
 def selected(field_selector: str, field: str) -> str:

@@ -96,7 +96,7 @@ async def _serialized(message: Message) -> bytes:
 
 def object_methods(core: ServerCore) -> Methods:
     """Return the methods of podsched.v1.Objects, without Watch."""
-    creator, registry, lister = core.creator, core.registry, core.lister
+    creator, registry, lister, deleter = core.creator, core.registry, core.lister, core.deleter
     return {
         "Create": (
             with_object(v1.CreateRequest),
@@ -141,15 +141,15 @@ def object_methods(core: ServerCore) -> Methods:
         ),
         "Delete": (
             bounded(v1.DeleteRequest),
-            lambda r: _wrapped(registry.delete(r, fence_of(r))),
+            lambda r: _wrapped(deleter.delete(r, fence_of(r))),
         ),
         "DeleteBatch": (
             with_items(v1.DeleteBatchRequest, "deletions"),
-            lambda r: _results(registry.delete_many(r.deletions, fence_of(r), dry_run=r.dry_run)),
+            lambda r: _results(deleter.delete_many(r.deletions, fence_of(r), dry_run=r.dry_run)),
         ),
         "DeleteCollection": (
             bounded(v1.DeleteCollectionRequest),
-            lambda r: _deleted(registry.delete_collection(r, fence_of(r))),
+            lambda r: _deleted(deleter.delete_collection(r, fence_of(r))),
         ),
     }
 

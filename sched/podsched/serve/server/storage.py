@@ -123,9 +123,6 @@ class Mutation(NamedTuple):
     refusal: Callable[[Mapping[str, KeyValue | None]], ApiError | None] | None = None
 
 
-Guarded = Callable[[Mutation, Fence | None], Mutation]
-"""Returns a mutation that also maintains the keys of what the object has for itself alone."""
-
 Outcome = Entry | ApiError
 """Outcome of a batch's item: the object after the write (or before its removal), or an error."""
 

@@ -67,7 +67,7 @@ async def test_a_role_holds_as_soon_as_it_is_bound_and_no_longer(world: World) -
     await store(world, pod("web"), bound)
     with calling(world.core, BOB):
         await world.core.registry.get("Pod", "", "web")
-    await world.core.registry.delete(
+    await world.core.deleter.delete(
         v1.DeleteRequest(kind="ClusterRoleBinding", name=bound.metadata.name)
     )
     await world.core.reflector.wait_until_fresh()
@@ -170,8 +170,8 @@ async def calls_of(world: World) -> dict[str, Any]:
         "bind": lambda: core.pods.bind([binding("web", "worker-1")], None),
         "evict": lambda: core.pods.evict([v1.EvictRequest(name="web")], None),
         "patch statuses": lambda: core.pods.patch_statuses([v1.PodStatusPatch(name="web")], None),
-        "delete": lambda: core.registry.delete(v1.DeleteRequest(kind="Node", name="worker-1")),
-        "deletecollection": lambda: core.registry.delete_collection(
+        "delete": lambda: core.deleter.delete(v1.DeleteRequest(kind="Node", name="worker-1")),
+        "deletecollection": lambda: core.deleter.delete_collection(
             v1.DeleteCollectionRequest(kind="Node")
         ),
     }
@@ -202,7 +202,7 @@ async def test_a_watch_ends_when_its_right_is_withdrawn(world: World) -> None:
         right = WatchRight(pods, "default")
     await store(world, pod("web"), binding_of("edit", "eve"))
     right.check()
-    await world.core.registry.delete(v1.DeleteRequest(kind="ClusterRoleBinding", name="bob-view"))
+    await world.core.deleter.delete(v1.DeleteRequest(kind="ClusterRoleBinding", name="bob-view"))
     await world.core.reflector.wait_until_fresh()
     with pytest.raises(ApiError, match='cannot watch resource "pods"'):
         right.check()

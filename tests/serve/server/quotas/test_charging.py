@@ -97,7 +97,7 @@ async def test_a_deletion_makes_room_at_once(world: World) -> None:
     await create(world.core, quota(pods="1"))
     await seen(world.core)
     await create(world.core, pod("web"))
-    await world.core.registry.delete(
+    await world.core.deleter.delete(
         v1.DeleteRequest(kind="Pod", name="web", grace_period_seconds=0)
     )
     assert await create(world.core, pod("next")) == [""]

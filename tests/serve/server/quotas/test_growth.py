@@ -117,7 +117,7 @@ async def test_both_claims_of_a_batch_are_charged(core: ServerCore) -> None:
 
 async def test_a_deletion_makes_room_for_growth_at_once(core: ServerCore) -> None:
     """A refusal is decided on quotas counted anew."""
-    await core.registry.delete(v1.DeleteRequest(kind=CLAIM, namespace="default", name="b"))
+    await core.deleter.delete(v1.DeleteRequest(kind=CLAIM, namespace="default", name="b"))
     assert await grow(core, "a", "4Gi") == ""
 
 

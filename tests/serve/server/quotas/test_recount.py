@@ -46,9 +46,7 @@ async def becomes(world: World, **used: str) -> None:
 
 
 async def delete(world: World, name: str) -> None:
-    await world.core.registry.delete(
-        v1.DeleteRequest(kind="Pod", name=name, grace_period_seconds=0)
-    )
+    await world.core.deleter.delete(v1.DeleteRequest(kind="Pod", name=name, grace_period_seconds=0))
 
 
 async def test_a_new_quota_soon_shows_what_is_used(world: World) -> None:
@@ -91,7 +89,7 @@ async def test_a_pod_that_stays_although_it_should_be_gone_frees_what_it_used(
     await world.core.creator.create_many([quota(pods="9"), bound])
     async with recounting(world.core):
         await becomes(world, pods="1")
-        await world.core.registry.delete(v1.DeleteRequest(kind="Pod", name="a"))
+        await world.core.deleter.delete(v1.DeleteRequest(kind="Pod", name="a"))
         await asyncio.sleep(40)
         assert await status(world) == {"pods": "1"}
         world.now += 61

@@ -54,7 +54,7 @@ async def test_a_callers_token_is_refused_once_its_pod_is_gone(accounts: Account
     path = "/apis/authentication.k8s.io/v1"
     assert (await accounts.with_token(token, path)).status == 200
     request = DeleteRequest(kind="Pod", namespace="default", name="web-1", grace_period_seconds=0)
-    await accounts.world.core.registry.delete(request)
+    await accounts.world.core.deleter.delete(request)
     await accounts.world.core.reflector.wait_until_fresh()
     refused = await accounts.with_token(token, path)
     assert (refused.status, refused.json["message"]) == (401, "Unauthorized")
@@ -71,7 +71,7 @@ async def test_a_watch_ends_once_the_pod_of_its_token_is_gone(accounts: Accounts
     watcher = accounts.world.core.watcher
     await eventually("the watch", lambda: watcher.watching, 1)
     request = DeleteRequest(kind="Pod", namespace="default", name="web-1", grace_period_seconds=0)
-    await accounts.world.core.registry.delete(request)
+    await accounts.world.core.deleter.delete(request)
     async with asyncio.timeout(10):
         ended = (await watching).events[-1]
     assert (ended["type"], ended["object"]["code"]) == ("ERROR", 401)

@@ -18,6 +18,7 @@ from podsched.api.quota import Balance, usage_of
 from podsched.api.resources import Amounts
 from podsched.serve.server import errors
 from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
 from podsched.serve.server.quotas.charging import charged_value, excess_of, unusable_because
 from podsched.serve.server.quotas.recount import QuotaIndex, UsageRecounter
 from podsched.serve.server.storage import Mutation, Step
@@ -43,21 +44,22 @@ class GrowthCharging:
         self._recounter = recounter
         self._now = now
 
-    async def charged(self, mutations: Sequence[Mutation]) -> list[Mutation]:
+    async def charged(self, planned: Sequence[Mutation | ApiError]) -> list[Mutation | ApiError]:
         """Return mutations that also charge quotas if they are of claims. Raises ApiError.
 
-        Without a quota they are returned unchanged. A refusal is based on a recount, so that
-        earlier deletions free quota.
+        Without a quota they are returned unchanged, as are errors in place of mutations. A refusal
+        is based on a recount, so that earlier deletions free quota.
         """
         known: dict[str, _Known] = {}
-        found = []
-        for mutation in mutations:
-            namespace = mutation.key.partition("/")[0]
-            if mutation.kind is _CLAIM and self._quotas and self._quotas.of(namespace):
-                if namespace not in known:
-                    known[namespace] = await self._recounter.recounted(namespace)
-                mutation = self._charged(mutation, known[namespace])
-            found.append(mutation)
+        found: list[Mutation | ApiError] = []
+        for plan in planned:
+            if isinstance(plan, Mutation) and plan.kind is _CLAIM and self._quotas:
+                namespace = plan.key.partition("/")[0]
+                if self._quotas.of(namespace):
+                    if namespace not in known:
+                        known[namespace] = await self._recounter.recounted(namespace)
+                    plan = self._charged(plan, known[namespace])
+            found.append(plan)
         return found
 
     def _charged(self, mutation: Mutation, known: _Known) -> Mutation:
@@ -124,5 +126,5 @@ def _charge(
     return changes
 
 
-def _forbidden(mutation: Mutation, why: str) -> errors.ApiError:
+def _forbidden(mutation: Mutation, why: str) -> ApiError:
     return errors.forbidden(mutation.kind, mutation.key.rpartition("/")[2], why)

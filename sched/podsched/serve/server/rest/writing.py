@@ -303,7 +303,7 @@ class Writing:
         wanted = v1.DeleteRequest(kind=kind.name, namespace=target.namespace, name=target.name)
         options.fill(wanted)
         try:
-            entry = await self._core.registry.delete_in_two_steps(wanted, dry_run=options.dry_run)
+            entry = await self._core.deleter.delete_in_two_steps(wanted, dry_run=options.dry_run)
         except ApiError as error:
             raise deletion_error(error) from None
         if kind.answers_deletion or entry.message.metadata.finalizers:
@@ -325,8 +325,7 @@ class Writing:
             field_selector=checked_fields(resource, query.fields),
         )
         options.fill(wanted)
-        registry = self._core.registry
-        entries = await registry.selected(wanted)
+        entries = await self._core.deleter.selected(wanted)
         for entry in entries:
             one = v1.DeleteRequest(kind=wanted.kind)
             one.namespace, _, one.name = entry.key.rpartition("/")
@@ -339,7 +338,7 @@ class Writing:
         """Delete an object of a collection; ignore one that no longer exists."""
         try:
             # The right to delete the collection includes each of its objects.
-            await self._core.registry.delete_in_two_steps(request, dry_run=dry, permitted=True)
+            await self._core.deleter.delete_in_two_steps(request, dry_run=dry, permitted=True)
         except ApiError as error:
             if error.reason != "NOT_FOUND":
                 raise

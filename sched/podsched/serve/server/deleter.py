@@ -1,0 +1,191 @@
+"""Deletes objects of any kind, for gRPC and REST alike, by the rules of ``deletion``.
+
+Each item of a batch has its own outcome.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from podsched.api.conditions import is_terminating
+from podsched.api.objects import Namespace
+from podsched.api.reasons import StatusCode
+from podsched.serve.server.access.object_checks import check_own
+from podsched.serve.server.access.rights import rights
+from podsched.serve.server.admission import check_deletable
+from podsched.serve.server.bind_guard import BindGuard
+from podsched.serve.server.deletion import (
+    can_be_removed,
+    check_preconditions,
+    check_propagation,
+    deletion_step,
+    marked_first,
+)
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.fairness.turns import Work
+from podsched.serve.server.listing import Lister
+from podsched.serve.server.namespaces import NAMESPACE, Namespaces, namespace_deletion_step
+from podsched.serve.server.scope import Scope, address_of, kind_named, local_namespace
+from podsched.serve.server.storage import Mutation, ObjectStorage, Outcome, Step, only_entry
+from podsched.serve.server.writes import GuardedWrites
+from podsched.v1.api_pb2 import DeleteCollectionRequest, DeleteRequest, Fence
+
+#: Objects of a collection that are checked without a pause, and deleted in one call of the storage.
+_DELETE_AT_ONCE = 500
+
+
+class Deleter:
+    """Deletes single objects, batches and collections."""
+
+    def __init__(
+        self,
+        storage: ObjectStorage,
+        lister: Lister,
+        guard: BindGuard,
+        namespaces: Namespaces,
+        writes: GuardedWrites,
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._storage = storage
+        self._lister = lister
+        self._guard = guard
+        self._namespaces = namespaces
+        self._writes = writes
+        self._now = now
+
+    async def delete(self, request: DeleteRequest, fence: Fence | None = None) -> Entry:
+        """Delete an object, or mark it if it has a grace period or finalizers. Raises ApiError."""
+        outcomes = await self.delete_many([request], fence, dry_run=request.dry_run)
+        entry = only_entry(outcomes)
+        return entry if entry.is_readable() else entry.name_only()
+
+    async def delete_many(
+        self,
+        requests: Sequence[DeleteRequest],
+        fence: Fence | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> list[Outcome]:
+        """Delete objects, each independently."""
+        planned: list[Mutation | ApiError] = []
+        for request in requests:
+            try:
+                planned.append(await self._deletion(request))
+            except ApiError as error:
+                planned.append(error)
+        return await self._writes.change(planned, fence, dry_run=dry_run)
+
+    async def delete_in_two_steps(
+        self, request: DeleteRequest, *, dry_run: bool = False, permitted: bool = False
+    ) -> Entry:
+        """Delete an object as Kubernetes' REST API does: a pod is marked first and then removed.
+
+        So watches show a MODIFIED event with a deletionTimestamp before the DELETED event.
+        A terminating namespace is not changed; its ``finalize`` subresource removes it.
+
+        permitted: the caller's right is already checked. Raises ApiError.
+        """
+        deletion = await self._deletion(request, permitted=permitted)
+
+        def change(entry: Entry) -> Step | None:
+            if isinstance(entry.message, Namespace) and is_terminating(entry.message):
+                return None
+            step = deletion.change(entry)
+            return marked_first(entry, step, self._now(), request.propagation_policy)
+
+        marking = deletion._replace(change=change)
+        entry = only_entry(await self._writes.change([marking], None, dry_run=dry_run))
+        if dry_run:
+            return entry
+        if entry.kind.name == "Pod" and entry.is_readable() and can_be_removed(entry.message):
+            entry = await self._remove_marked(entry)
+        return entry if entry.is_readable() else entry.name_only()
+
+    async def _remove_marked(self, entry: Entry) -> Entry:
+        """Remove a marked pod, if it still exists; return it with the revision of its removal."""
+        request = DeleteRequest(grace_period_seconds=0)
+
+        def change(found: Entry) -> Step | None:
+            same = found.message.metadata.uid == entry.message.metadata.uid
+            return self._removal(found, request) if same and can_be_removed(found.message) else None
+
+        try:
+            removed = await self._storage.mutate_one(Mutation(entry.kind, entry.key, change), None)
+        except ApiError as error:
+            if error.code is not StatusCode.NOT_FOUND:
+                raise
+            return entry
+        return entry.changed(entry.value, removed.revision)
+
+    async def _deletion(self, request: DeleteRequest, *, permitted: bool = False) -> Mutation:
+        """Return the mutation for a deletion. Raises ApiError if it is invalid or not permitted."""
+        kind, key = address_of(request.kind, request.namespace, request.name)
+        namespace = local_namespace(kind, request.namespace)
+        if not permitted:
+            rights().check("delete", kind, namespace, request.name)
+        check_deletable(kind, request.name)
+        check_propagation(request.propagation_policy)
+        emptied = kind is NAMESPACE and await self._namespaces.is_emptied(request.name)
+
+        def change(entry: Entry) -> Step | None:
+            check_preconditions(entry, request.preconditions)
+            return self._removal(entry, request, emptied=emptied)
+
+        return Mutation(kind, key, change)
+
+    async def selected(self, request: DeleteCollectionRequest) -> list[Entry]:
+        """Return the current objects that a deletecollection request selects. Raises ApiError."""
+        kind = kind_named(request.kind)
+        rights().check("deletecollection", kind, request.namespace)
+        check_propagation(request.propagation_policy)
+        scope = Scope(
+            [kind.name], request.namespace, request.label_selector, request.field_selector
+        )
+        return await self._lister.all(scope)
+
+    async def delete_collection(
+        self, request: DeleteCollectionRequest, fence: Fence | None = None
+    ) -> int:
+        """Delete all objects that match now; return their number. Raises ApiError."""
+        kind = kind_named(request.kind)
+        selected = await self.selected(request)
+        # Check all before deleting any: a refusal must not leave half of the collection deleted.
+        work = Work()
+        async for part in work.in_parts(selected, _DELETE_AT_ONCE):
+            for entry in part:
+                check_deletable(kind, entry.key)
+        work.end()
+        deleted = 0
+        for start in range(0, len(selected), _DELETE_AT_ONCE):
+            mutations = [
+                Mutation(kind, entry.key, lambda found: self._removal(found, request))
+                for entry in selected[start : start + _DELETE_AT_ONCE]
+            ]
+            outcomes = await self._writes.change(mutations, fence, dry_run=request.dry_run)
+            for outcome in outcomes:
+                if not isinstance(outcome, ApiError):
+                    deleted += 1
+                # NOT_FOUND: deleted by another client since it was listed.
+                elif outcome.code is not StatusCode.NOT_FOUND:
+                    raise outcome
+        return deleted
+
+    def _removal(
+        self,
+        entry: Entry,
+        request: DeleteRequest | DeleteCollectionRequest,
+        *,
+        emptied: bool = False,
+    ) -> Step | None:
+        """Return the step that removes or marks an object; emptied: it is an empty namespace."""
+        check_own(entry)
+        if entry.kind is NAMESPACE and entry.is_readable():
+            return namespace_deletion_step(entry, self._now(), emptied=emptied)
+        asked = request.grace_period_seconds if request.HasField("grace_period_seconds") else None
+        step = deletion_step(entry, asked, self._now(), request.propagation_policy)
+        if step is not None and step.value is None and entry.kind.name == "Node":
+            return step._replace(ops=self._guard.removals_of_node(entry.key))
+        return step
