@@ -16,29 +16,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from podsched.api.kinds import KINDS, Kind
 from podsched.lib.revisions import RevisionWaiters
 from podsched.serve.server.change_ring import Change, ChangeRing
 from podsched.serve.server.entries import Entry
+from podsched.serve.server.kind_objects import Follower, KindObjects
 from podsched.serve.store.protocol import EventType, WatchBatch, WatchEvent
-from podsched.telemetry.logs import get_logger
-
-_log = get_logger("watch-cache")
 
 T = TypeVar("T")
 M = TypeVar("M")
 
 #: Max seconds of ``settle``.
 _SETTLE_SECONDS = 1.0
-#: When an object of more than this many bytes is replaced, its decoded form is dropped: the ring
-#: keeps the old version, and decoded it would take ten times the memory of its bytes.
-_LARGE = 4096
 #: Max writes in flight whose bytes are remembered (``WrittenNotes``).
 _MAX_WRITTEN = 20_000
-#: Number of unmerged keys that triggers a merge, so that each merge takes only a few ms.
-MAX_UNMERGED: Final = 4096
 
 
 class WrittenNotes:
@@ -71,12 +64,7 @@ class WatchCache:
         self.revision = 0
         self.ring = ChangeRing(max_events=max_events, max_bytes=max_bytes)
         self.written = WrittenNotes()
-        self._objects: dict[str, dict[str, Entry]] = {name: {} for name in KINDS}
-        self._sorted: dict[str, list[Entry] | None] = dict.fromkeys(KINDS, None)
-        self._order = {name: KeyOrder() for name in KINDS}
-        self._last_changes: dict[str, int] = dict.fromkeys(KINDS, 0)
-        self._unreadable: dict[str, set[str]] = {name: set() for name in KINDS}
-        self._followers: dict[str, Callable[[str, Entry | None], None]] = {}
+        self._kinds = {name: KindObjects() for name in KINDS}
         self._changed: asyncio.Future[None] | None = None
         self._waiters = RevisionWaiters()
 
@@ -87,50 +75,45 @@ class WatchCache:
 
         The mapping changes with the cache, so do not iterate over it across an ``await``.
         """
-        return self._objects[kind.name]
+        return self._kinds[kind.name].by_key
 
     def messages(self, kind: Kind) -> Iterator[Any]:
         """Yield the decoded objects of a kind."""
-        return (entry.message for entry in self._objects[kind.name].values())
+        return (entry.message for entry in self._kinds[kind.name].by_key.values())
 
     def get(self, kind: Kind, key: str) -> Entry | None:
         """Return one object, or None."""
-        return self._objects[kind.name].get(key)
+        return self._kinds[kind.name].by_key.get(key)
 
     def message(self, kind: Kind, key: str, of: type[M]) -> M | None:
         """Return an object, None if there is none; ``of``: its type."""
-        entry = self._objects[kind.name].get(key)
+        entry = self._kinds[kind.name].by_key.get(key)
         return entry.message if entry is not None and isinstance(entry.message, of) else None
 
     def in_order(self, kind: Kind) -> Sequence[Entry]:
         """Return the objects of a kind sorted by key; the list is never changed."""
-        entries = self._sorted[kind.name]
-        if entries is None:
-            objects = self._objects[kind.name]
-            entries = [objects[key] for key in self._order[kind.name].in_order()]
-            self._sorted[kind.name] = entries
-        return entries
+        return self._kinds[kind.name].in_order()
 
     def last_change(self, kind: Kind) -> int:
         """Return the revision of the last change to an object of a kind."""
-        return self._last_changes[kind.name]
+        return self._kinds[kind.name].last_change
 
     def keys(self, kind: Kind) -> Iterator[str]:
         """Yield the local keys of all stored objects of a kind, decodable or not."""
-        yield from self._objects[kind.name]
-        yield from self._unreadable[kind.name]
+        yield from self._kinds[kind.name].by_key
+        yield from self._kinds[kind.name].unreadable
 
     def unreadable(self, kind: Kind) -> int:
         """Return the number of undecodable entries of a kind."""
-        return len(self._unreadable[kind.name])
+        return len(self._kinds[kind.name].unreadable)
 
-    def follow(self, kind: Kind, changed: Callable[[str, Entry | None], None]) -> None:
-        """Call ``changed`` with key and entry of each object of a kind that changes; None: removed.
+    def follow(self, kind: Kind, changed: Follower) -> None:
+        """Call ``changed`` for each object of a kind that changes.
 
         For values derived from many objects that change often; for others see ``Derived``. One
         follower of a kind, before the first objects.
         """
-        self._followers[kind.name] = changed
+        self._kinds[kind.name].follower = changed
 
     # ------------------------------------------------------------------ writing
 
@@ -143,24 +126,11 @@ class WatchCache:
         if revision < self.revision:
             self._waiters.release()
         self.revision = revision
-        before = {name: list(self._objects[name]) for name in self._followers}
-        for name in KINDS:
-            self._objects[name].clear()
-            self._unreadable[name].clear()
+        found: dict[str, list[Entry]] = {name: [] for name in KINDS}
         for entry in entries:
-            if entry.is_readable():
-                self._objects[entry.kind.name][entry.key] = entry
-            else:
-                self._mark_unreadable(entry)
-        for name in KINDS:
-            self._sorted[name] = None
-            self._order[name] = KeyOrder(self._objects[name])
-            self._last_changes[name] = revision
-        for name, follower in self._followers.items():
-            for key in before[name]:
-                follower(key, None)
-            for key, entry in self._objects[name].items():
-                follower(key, entry)
+            found[entry.kind.name].append(entry)
+        for name, objects in self._kinds.items():
+            objects.load(found[name], revision)
         self.ring.restart(revision)
         self._advance(revision)
 
@@ -175,48 +145,19 @@ class WatchCache:
 
     def _change_of(self, event: WatchEvent) -> Change | None:
         """Apply one event to the objects; return the change, None if no object has changed."""
-        kv = event.kv
-        entry = Entry.of(kv)
+        entry = Entry.of(event.kv)
         if entry is None:
             return None
-        name = entry.kind.name
-        self._last_changes[name] = kv.mod_revision
-        change = self._stored_change(event, entry)
-        if change is not None and name in self._followers:
-            self._followers[name](entry.key, change.new)
-        return change
-
-    def _stored_change(self, event: WatchEvent, entry: Entry) -> Change | None:
-        kv, name = event.kv, entry.kind.name
-        objects = self._objects[name]
-        deleted = event.type == EventType.DELETE
-        # Watchers cannot get an undecodable object, so for them it is deleted.
-        if not deleted and not self.written.is_readable(entry):
-            self._mark_unreadable(entry)
-            deleted = True
-        elif self._unreadable[name]:
-            self._unreadable[name].discard(entry.key)
-        if deleted:
-            old = objects.pop(entry.key, None)
-            self._sorted[name] = None
-            if old is not None:
-                self._order[name].remove(entry.key)
-            return Change(None, old, kv.mod_revision) if old is not None else None
-        old = objects.get(entry.key)
-        if old is not None and len(old.value) > _LARGE:
-            old.release()
-        objects[entry.key] = entry
-        self._sorted[name] = None
-        if old is None:
-            self._order[name].add(entry.key)
-        return Change(entry, old, kv.mod_revision)
-
-    def _mark_unreadable(self, entry: Entry) -> None:
-        """Record and log an undecodable entry, once until it is decodable again."""
-        known = self._unreadable[entry.kind.name]
-        if entry.key not in known:
-            known.add(entry.key)
-            _log.warning("An object cannot be read", kind=entry.kind.name, name=entry.key)
+        objects, revision = self._kinds[entry.kind.name], event.kv.mod_revision
+        objects.last_change = revision
+        if event.type == EventType.DELETE:
+            old = objects.remove(entry.key)
+        elif self.written.is_readable(entry):
+            return Change(entry, objects.put(entry), revision)
+        else:
+            # Watchers cannot get an undecodable object, so for them it is deleted.
+            old = objects.mark_unreadable(entry)
+        return Change(None, old, revision) if old is not None else None
 
     # ------------------------------------------------------------------ waiting
 
@@ -269,46 +210,3 @@ class Derived(Generic[T]):
             self._value = self._make()
             self._made_at = changed_at
         return self._value
-
-
-class KeyOrder:
-    """A set of keys; ``in_order`` lists them.
-
-    Sorting 60,000 keys takes 40 ms, during which an API server answers no requests. So new keys are
-    sorted alone and merged with the sorted rest: Python's sort detects the two runs.
-    """
-
-    def __init__(self, keys: Iterable[str] = ()) -> None:
-        self._sorted = sorted(keys)
-        self._added: dict[str, None] = {}
-        self._removed: set[str] = set()
-
-    def add(self, key: str) -> None:
-        """Add a key that is not in the set."""
-        if key in self._removed:
-            self._removed.remove(key)
-            return
-        self._added[key] = None
-        if len(self._added) >= MAX_UNMERGED:
-            self._merge()
-
-    def remove(self, key: str) -> None:
-        """Remove a key that is in the set."""
-        if key in self._added:
-            del self._added[key]
-        else:
-            self._removed.add(key)
-
-    def in_order(self) -> Sequence[str]:
-        """Return the keys in ascending order; the list is valid until the next add or remove."""
-        if self._added or self._removed:
-            self._merge()
-        return self._sorted
-
-    def _merge(self) -> None:
-        if self._removed:
-            self._sorted = [key for key in self._sorted if key not in self._removed]
-            self._removed = set()
-        self._sorted += sorted(self._added)
-        self._sorted.sort()
-        self._added = {}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.serve.server import watchcache
-from podsched.serve.server.watchcache import KeyOrder
+from podsched.serve.server import kind_objects
+from podsched.serve.server.kind_objects import KeyOrder
 
 keys = st.text("abc", max_size=3)
 
@@ -18,7 +18,7 @@ def test_keys_are_those_that_came_and_did_not_go_in_order(
 ) -> None:
     """None: they are asked for in between."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(watchcache, "MAX_UNMERGED", most)
+        patched.setattr(kind_objects, "MAX_UNMERGED", most)
         order, expected = KeyOrder(first), set(first)
         for key in changes:
             if key is None:
