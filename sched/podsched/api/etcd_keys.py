@@ -42,6 +42,11 @@ def local_key(kind: Kind, namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if kind.namespaced else name
 
 
+def name_in(local: str) -> str:
+    """Return the name of an object from its local key."""
+    return local.rpartition("/")[2]
+
+
 def object_key(kind: Kind, local: str) -> str:
     """Return the key of the object with this local key."""
     return f"{OBJECTS}{kind.plural}/{local}"

@@ -28,10 +28,10 @@ from podsched.serve.server.budgets import budgets_of, spend
 from podsched.serve.server.deletion import can_be_removed, check_preconditions, deletion_step
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.mutations import Outcome, Step
 from podsched.serve.server.namespaces import namespace_deletion_step
 from podsched.serve.server.patching import parse_patch, patched
 from podsched.serve.server.status import batch_response
-from podsched.serve.server.storage import Outcome, Step
 from podsched.v1 import api_pb2 as v1
 
 T = TypeVar("T")

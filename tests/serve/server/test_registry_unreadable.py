@@ -11,7 +11,7 @@ import pytest
 from podsched.api.kinds import KINDS
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.storage import Outcome
+from podsched.serve.server.mutations import Outcome
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.objects_pb2 import PodCondition
 from support.api_objects import node, pod

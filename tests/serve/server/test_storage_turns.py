@@ -10,7 +10,7 @@ from podsched.api.kinds import KINDS
 from podsched.lib import event_loop
 from podsched.lib.event_loop import ROUND
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.storage import Mutation, Step
+from podsched.serve.server.mutations import Mutation, Step
 from support.api_objects import pod
 from support.api_world import World
 

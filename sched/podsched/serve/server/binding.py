@@ -18,7 +18,7 @@ from podsched.api.validation.storable import validate_storable
 from podsched.serve.server import errors
 from podsched.serve.server.deletion import check_preconditions
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.storage import Step
+from podsched.serve.server.mutations import Step
 from podsched.v1.api_pb2 import Binding, PodStatusPatch, Preconditions
 
 POD = KINDS["Pod"]

@@ -56,7 +56,8 @@ from podsched.serve.server.admission import encoded
 from podsched.serve.server.certificate_requests import GROUP, REQUESTS
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.storage import Mutation, ObjectStorage, Step
+from podsched.serve.server.mutations import Mutation, Step
+from podsched.serve.server.storage import ObjectStorage
 from podsched.serve.server.watchcache import WatchCache
 from podsched.telemetry.logs import get_logger
 

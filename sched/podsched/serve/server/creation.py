@@ -43,10 +43,10 @@ from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.expiry import EVENT, EventExpiry, EventRates
 from podsched.serve.server.fairness.turns import Work
+from podsched.serve.server.mutations import KeysTakenError, New, Outcome, only_entry
 from podsched.serve.server.namespaces import NAMESPACE, Namespaces
 from podsched.serve.server.quotas.charging import QuotaCharging
 from podsched.serve.server.service_addresses import ServiceAddresses
-from podsched.serve.server.storage import KeysTakenError, New, Outcome, only_entry
 from podsched.serve.server.watchcache import WatchCache
 from podsched.telemetry.tracing import current_span
 from podsched.v1.api_pb2 import Fence

@@ -26,9 +26,10 @@ from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.fairness.turns import Work
 from podsched.serve.server.listing import Lister
+from podsched.serve.server.mutations import Mutation, Outcome, Step, only_entry
 from podsched.serve.server.namespaces import NAMESPACE, Namespaces, namespace_deletion_step
 from podsched.serve.server.scope import Scope, address_of, kind_named, local_namespace
-from podsched.serve.server.storage import Mutation, ObjectStorage, Outcome, Step, only_entry
+from podsched.serve.server.storage import ObjectStorage
 from podsched.serve.server.writes import GuardedWrites
 from podsched.v1.api_pb2 import DeleteCollectionRequest, DeleteRequest, Fence
 

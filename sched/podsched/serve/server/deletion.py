@@ -15,13 +15,14 @@ Namespaces follow other rules (``namespaces``). Pure: ``now`` is an argument.
 from __future__ import annotations
 
 from podsched.api.conditions import is_finished
+from podsched.api.etcd_keys import name_in
 from podsched.api.field_errors import invalid, not_supported
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Namespace, Pod, timestamp
 from podsched.api.owners import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from podsched.serve.server import errors
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.storage import Step
+from podsched.serve.server.mutations import Step
 from podsched.v1.api_pb2 import Preconditions
 
 #: 68 years: with more, the deletion time could exceed the representable range.
@@ -32,7 +33,7 @@ _FINALIZERS = {"Foreground": FOREGROUND_FINALIZER, "Orphan": ORPHAN_FINALIZER}
 
 def check_preconditions(entry: Entry, wanted: Preconditions) -> None:
     """Raise ApiError if uid or resourceVersion differ from the preconditions."""
-    name = entry.key.rpartition("/")[2]
+    name = name_in(entry.key)
     if wanted.uid:
         uid = entry.message.metadata.uid
         if uid != wanted.uid:

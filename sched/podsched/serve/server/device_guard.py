@@ -27,13 +27,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from podsched.api.device_claims import exclusive_devices
-from podsched.api.etcd_keys import DEVICES, device_key, object_key
+from podsched.api.etcd_keys import DEVICES, device_key, name_in, object_key
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, ResourceClaim
 from podsched.serve.server import errors
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.storage import Mutation, Step
+from podsched.serve.server.mutations import Mutation, Step
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.protocol import Compare, Delete, KeyValue, Put
 from podsched.v1.api_pb2 import Fence
@@ -86,7 +86,7 @@ class _Guarded:
             unchanged = self._not_having(owner, key, kv)
             if unchanged is None:
                 why = f'device {key.removeprefix(DEVICES)} is allocated to the claim "{owner}"'
-                return errors.conflict(_CLAIM, self._inner.key.rpartition("/")[2], why)
+                return errors.conflict(_CLAIM, name_in(self._inner.key), why)
             self._left[key] = (Compare.mod_revision_is(key, kv.mod_revision), *unchanged)
         return None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from google.protobuf.message import DecodeError
 
-from podsched.api.etcd_keys import local_key, parse_object_key
+from podsched.api.etcd_keys import local_key, name_in, parse_object_key
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject
 from podsched.serve.server import errors, frames
@@ -66,7 +66,7 @@ class Entry:
         try:
             message: AnyObject = self.kind.message.FromString(self.value)
         except DecodeError:
-            raise errors.unreadable(self.kind, self.key.rpartition("/")[2]) from None
+            raise errors.unreadable(self.kind, name_in(self.key)) from None
         return message
 
     def release(self) -> None:

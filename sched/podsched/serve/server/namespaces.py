@@ -28,7 +28,8 @@ from podsched.serve.server.admission import encoded
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import Violation
-from podsched.serve.server.storage import New, ObjectStorage, Step
+from podsched.serve.server.mutations import New, Step
+from podsched.serve.server.storage import ObjectStorage
 from podsched.serve.server.watchcache import Derived, WatchCache
 
 NAMESPACE = KINDS["Namespace"]

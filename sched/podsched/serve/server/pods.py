@@ -27,7 +27,8 @@ from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.deletion import check_preconditions, deletion_step
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.storage import Mutation, ObjectStorage, Outcome, Step
+from podsched.serve.server.mutations import Mutation, Outcome, Step
+from podsched.serve.server.storage import ObjectStorage
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.protocol import Compare, KeyValue, Put
 from podsched.v1.api_pb2 import Binding, EvictRequest, Fence, PodStatusPatch

@@ -23,10 +23,11 @@ from podsched.serve.server.admission_sources import AdmissionSources
 from podsched.serve.server.deletion import can_be_removed, check_preconditions
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.mutations import Mutation, Outcome, Step, only_entry
 from podsched.serve.server.patching import parse_patch, patched
 from podsched.serve.server.quotas.growth import GrowthCharging
 from podsched.serve.server.scope import address_of, local_namespace
-from podsched.serve.server.storage import Mutation, ObjectStorage, Outcome, Step, only_entry
+from podsched.serve.server.storage import ObjectStorage
 from podsched.serve.server.writes import GuardedWrites
 from podsched.v1.api_pb2 import Fence, PatchRequest, Preconditions
 

@@ -23,9 +23,9 @@ from podsched.serve.server.certificate_requests import APPROVAL
 from podsched.serve.server.deletion import can_be_removed
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.mutations import Mutation, Step, only_entry
 from podsched.serve.server.quotas.growth import GrowthCharging
 from podsched.serve.server.scope import local_namespace
-from podsched.serve.server.storage import Mutation, Step, only_entry
 from podsched.serve.server.writes import GuardedWrites
 
 #: Metadata that an update of the status writes, too.

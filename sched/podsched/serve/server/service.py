@@ -21,10 +21,10 @@ from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.frames import revision_suffix
 from podsched.serve.server.listing import Page
+from podsched.serve.server.mutations import Outcome, only_entry
 from podsched.serve.server.pipeline import Pipeline
 from podsched.serve.server.requests import batch_of, bounded, with_items, with_object
 from podsched.serve.server.status import batch_response
-from podsched.serve.server.storage import Outcome, only_entry
 from podsched.v1 import api_pb2 as v1
 
 OBJECTS, PODS = "podsched.v1.Objects", "podsched.v1.Pods"

@@ -39,7 +39,7 @@ from podsched.api.services import (
 from podsched.serve.server import errors
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.storage import Mutation, Step
+from podsched.serve.server.mutations import Mutation, Step
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.protocol import Compare, Delete, KeyValue, Put
 

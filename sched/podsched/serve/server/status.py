@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from google.rpc import error_details_pb2, status_pb2
 
 from podsched.serve.server.errors import ApiError, Violation
-from podsched.serve.server.storage import Outcome
+from podsched.serve.server.mutations import Outcome
 from podsched.v1.api_pb2 import BatchResponse, BatchResult, FieldViolation
 
 DOMAIN = "podsched.v1"

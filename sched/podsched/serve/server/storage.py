@@ -16,25 +16,33 @@ etcd's answer to the failed compare contains the current one, and the change is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from podsched.api.etcd_keys import local_key, object_key, term_key
-from podsched.api.kinds import KINDS, Kind
-from podsched.api.metadata_defaulting import NODE_LEASES
+from podsched.api.etcd_keys import local_key, name_in, object_key
+from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject
-from podsched.api.quota import Usage
 from podsched.serve.server import errors
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.fairness.turns import Work, writes_at_once, writing
+from podsched.serve.server.mutations import (
+    Mutation,
+    New,
+    Outcome,
+    Step,
+    conditions,
+    creation_refusal,
+    may_be_lock,
+    only_entry,
+    refusal,
+)
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.errors import MaybeApplied, StoreError, TooLarge
 from podsched.serve.store.protocol import (
     Compare,
     Delete,
-    KeyValue,
     Put,
     Store,
     Write,
@@ -44,7 +52,6 @@ from podsched.serve.store.protocol import (
 from podsched.telemetry.tracing import SpanName, current_span
 from podsched.v1.api_pb2 import Fence
 
-_LEASE = KINDS["Lease"]
 # Timeout in seconds of the read that checks whether a write was applied, after its answer was lost.
 _CHECK_SECONDS = 2.0
 # Seconds that a write may take before its outcome is reported as unknown: longer than the store's
@@ -53,78 +60,6 @@ _WRITE_TIMEOUT = 30.0
 # Max times that a change is computed for one object which others change concurrently. Each attempt
 # loses to a write that succeeded, so a longer series means more contention than a client can cause.
 _MAX_ROUNDS = 16
-
-
-class KeysTakenError(ApiError):
-    """Exclusive keys of a new object belong to another one; others may be free."""
-
-    def __init__(self, kind: Kind, name: str, keys: frozenset[str]) -> None:
-        why = "what was allocated to it was taken meanwhile; please try again"
-        known = errors.conflict(kind, name, why)
-        super().__init__(known.code, known.reason, known.message, about=known.about)
-        self.keys = keys
-
-
-class New(NamedTuple):
-    """An object to be created.
-
-    key: "namespace/name", or the name of a cluster-scoped object. value: the serialized object.
-    lease: id of the etcd lease that deletes it, 0 for none. also: further ops of the same write.
-    usage: its quota usage, None if no quota counts it. exclusive: keys that must be absent, and
-    that the same write puts, with the object's key as their value.
-    """
-
-    kind: Kind
-    key: str
-    value: bytes
-    lease: int = 0
-    also: tuple[WriteOp, ...] = ()
-    usage: Usage | None = None
-    exclusive: tuple[str, ...] = ()
-
-    @property
-    def compares(self) -> tuple[Compare, ...]:
-        """The conditions of its write."""
-        keys = (object_key(self.kind, self.key), *self.exclusive)
-        return (*map(Compare.absent, keys), *_no_lock(self))
-
-    @property
-    def ops(self) -> tuple[WriteOp, ...]:
-        """The operations of its write."""
-        owned = [Put(key, self.key.encode()) for key in self.exclusive]
-        return (Put(object_key(self.kind, self.key), self.value, self.lease), *self.also, *owned)
-
-
-class Step(NamedTuple):
-    """The write that changes an object.
-
-    value: the new serialized object, None to remove it. compares, ops: further conditions and
-    operations of the same transaction. lease: id of the etcd lease that deletes it, 0 for none.
-    """
-
-    value: bytes | None
-    compares: tuple[Compare, ...] = ()
-    ops: tuple[WriteOp, ...] = ()
-    lease: int = 0
-
-
-class Mutation(NamedTuple):
-    """A change of one object.
-
-    change: computes the step from a version (None: no change); raises ApiError if that version
-    forbids it. It is called again for each newer version, so it must have no side effects.
-    refusal: explains why the compares of a step failed although the object is unchanged, from the
-    present values of the compared keys; None: retry the change.
-    """
-
-    kind: Kind
-    key: str
-    change: Callable[[Entry], Step | None]
-    refusal: Callable[[Mapping[str, KeyValue | None]], ApiError | None] | None = None
-
-
-Outcome = Entry | ApiError
-"""Outcome of a batch's item: the object after the write (or before its removal), or an error."""
 
 
 class _Attempt(NamedTuple):
@@ -156,7 +91,7 @@ class ObjectStorage:
         except StoreError as error:
             raise errors.of_store(error) from error
         if kv is None:
-            raise errors.not_found(kind, _name(key))
+            raise errors.not_found(kind, name_in(key))
         return Entry.at(kind, key, kv)
 
     async def message(self, kind: Kind, namespace: str, name: str) -> AnyObject:
@@ -173,7 +108,7 @@ class ObjectStorage:
         except StoreError as error:
             raise errors.of_store(error) from error
         if taken:
-            raise errors.already_exists(item.kind, _name(item.key))
+            raise errors.already_exists(item.kind, name_in(item.key))
 
     # ------------------------------------------------------------------ creating
 
@@ -201,7 +136,7 @@ class ObjectStorage:
         known = [
             at
             for at, item in enumerate(items)
-            if self._cache.get(item.kind, item.key) is not None and not _no_lock(item)
+            if self._cache.get(item.kind, item.key) is not None and not may_be_lock(item)
         ]
         if not known:
             return {}
@@ -210,17 +145,16 @@ class ObjectStorage:
         except ApiError as error:
             return dict.fromkeys(known, error)
         return {
-            at: errors.already_exists(items[at].kind, _name(items[at].key))
+            at: errors.already_exists(items[at].kind, name_in(items[at].key))
             for at in known
             if self._cache.get(items[at].kind, items[at].key) is not None
         }
 
     async def _create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
-        guard = _guard(fence)
         # Noted before the write, because the watch may deliver it before the answer comes.
         for item in items:
             self._cache.written.note(item.kind, item.key, item.value)
-        writes = [Write((*item.compares, *guard), item.ops) for item in items]
+        writes = [Write((*item.compares, *conditions(item, fence)), item.ops) for item in items]
         results = await _write(self._store, writes)
         return [
             await _created(self._store, item, result, fence)
@@ -236,25 +170,24 @@ class ObjectStorage:
         item, None if only other objects prevented the write; and, by local key, the current
         versions (None: deleted) of the ``changes`` that were not at the expected one.
         """
-        guard = _guard(fence)
-        compares, ops = list(guard), list[WriteOp]()
+        # Without duplicates: the condition on the fence is that of every item.
+        compares, ops = dict[Compare, None](), list[WriteOp]()
         for item in items:
             self._cache.written.note(item.kind, item.key, item.value)
-            compares += item.compares
+            compares |= dict.fromkeys((*conditions(item, fence), *item.compares))
             ops += item.ops
         for base, value in changes:
             self._cache.written.note(base.kind, base.key, value)
             key = object_key(base.kind, base.key)
-            compares.append(Compare.mod_revision_is(key, base.revision))
+            compares[Compare.mod_revision_is(key, base.revision)] = None
             ops.append(Put(key, value))
-        result = (await _write(self._store, [Write(compares, ops)]))[0]
+        result = (await _write(self._store, [Write(tuple(compares), ops)]))[0]
         if isinstance(result, StoreError) or result.succeeded:
             # All items share the result of the one transaction.
             return [await _created(self._store, item, result, fence) for item in items], {}
-        outcomes: list[Outcome | None] = []
-        for item in items:
-            lost = _fence_error(fence, result.current) or _lock_error(item, result.current)
-            outcomes.append(lost or _taken_error(item, result.current))
+        outcomes: list[Outcome | None] = [
+            creation_refusal(item, fence, result.current) for item in items
+        ]
         different: dict[str, Entry | None] = {}
         for base, _ in changes:
             kv = result.current.get(object_key(base.kind, base.key))
@@ -299,17 +232,16 @@ class ObjectStorage:
         try:
             current = {
                 compare.key: (await self._store.get(compare.key)).kv
-                for compare in (*_guard(fence), *_no_lock(mutation))
+                for compare in conditions(mutation, fence)
             }
             entry = await self.get(mutation.kind, mutation.key)
-            refused = _fence_error(fence, current) or _lock_error(mutation, current)
-            step = None if refused else mutation.change(entry)
+            if (refused := refusal(mutation, fence, current)) is not None:
+                return refused
+            step = mutation.change(entry)
         except StoreError as error:
             return errors.of_store(error)
         except ApiError as error:
             return error
-        if refused is not None:
-            return refused
         if step is None or step.value is None:
             return entry
         return entry.changed(step.value)
@@ -328,8 +260,7 @@ class ObjectStorage:
             tries = await self._compute_steps(pending, mutations, outcomes)
             if not tries:
                 break
-            guard = _guard(fence)
-            writes = [_write_of(t, mutations[t.item], guard) for t in tries]
+            writes = [_write_of(t, mutations[t.item], fence) for t in tries]
             results = await _write(self._store, writes)
             pending = []
             for attempt, result in zip(tries, results, strict=True):
@@ -339,7 +270,7 @@ class ObjectStorage:
                 else:
                     outcomes[attempt.item] = found
         return [
-            outcome or errors.conflict(m.kind, _name(m.key))
+            outcome or errors.conflict(m.kind, name_in(m.key))
             for outcome, m in zip(outcomes, mutations, strict=True)
         ]
 
@@ -379,7 +310,7 @@ class ObjectStorage:
         attempt = _Attempt(0, base, True, mutation.change(base))
         if attempt.step is None:
             return base
-        result = (await _write(self._store, [_write_of(attempt, mutation, _guard(fence))]))[0]
+        result = (await _write(self._store, [_write_of(attempt, mutation, fence)]))[0]
         outcome = await self._outcome_of(attempt, mutation, result, fence)
         if isinstance(outcome, ApiError):
             raise outcome
@@ -400,15 +331,14 @@ class ObjectStorage:
             return await _after_fault(self._store, kind, key, step.value, result, attempt.base)
         if result.succeeded:
             if step is None or attempt.base is None:
-                return errors.not_found(kind, _name(key))
+                return errors.not_found(kind, name_in(key))
             value = attempt.base.value if step.value is None else step.value
             return attempt.base.changed(value, result.revision)
-        lost = _fence_error(fence, result.current) or _lock_error(mutation, result.current)
-        if lost is not None:
+        if (lost := refusal(mutation, fence, result.current)) is not None:
             return lost
         kv = result.current.get(object_key(kind, key))
         if kv is None:
-            return errors.not_found(kind, _name(key))
+            return errors.not_found(kind, name_in(key))
         base = attempt.base if step is not None else None
         if mutation.refusal is not None and base is not None and base.revision == kv.mod_revision:
             refused = mutation.refusal(result.current)
@@ -460,9 +390,8 @@ async def _created(store: Store, item: New, result: WriteOutcome, fence: Fence |
     if result.succeeded:
         revision = result.revision
         return Entry(item.kind, item.key, item.value, revision, revision)
-    lost = _fence_error(fence, result.current) or _lock_error(item, result.current)
-    lost = lost or _taken_error(item, result.current)
-    return lost or errors.already_exists(item.kind, _name(item.key))
+    refused = creation_refusal(item, fence, result.current)
+    return refused or errors.already_exists(item.kind, name_in(item.key))
 
 
 async def _after_fault(
@@ -489,81 +418,20 @@ async def _after_fault(
         if kv is None and value is None and base is not None:
             return base
     if isinstance(error, TooLarge):
-        return errors.too_large(f"{errors.named(kind, _name(key))} is too large: {error}")
+        return errors.too_large(f"{errors.named(kind, name_in(key))} is too large: {error}")
     return errors.of_store(error)
 
 
-def _write_of(attempt: _Attempt, mutation: Mutation, guard: tuple[Compare, ...]) -> Write:
+def _write_of(attempt: _Attempt, mutation: Mutation, fence: Fence | None) -> Write:
     key = object_key(mutation.kind, mutation.key)
     step, base = attempt.step, attempt.base
     if step is None or base is None:
         # Fails if the object exists, and returns it: a read that can be batched with writes.
-        return Write((Compare.absent(key), *guard, *_no_lock(mutation)), ())
+        return Write((Compare.absent(key), *conditions(mutation, fence)), ())
     op: WriteOp = Delete(key) if step.value is None else Put(key, step.value, step.lease)
     compares = (
         Compare.mod_revision_is(key, base.revision),
-        *guard,
-        *_no_lock(mutation),
+        *conditions(mutation, fence),
         *step.compares,
     )
     return Write(compares, (op, *step.ops))
-
-
-def _guard(fence: Fence | None) -> tuple[Compare, ...]:
-    """Return the compare that fails once another leader's term has begun.
-
-    A term's number is the revision at which its leader wrote the term key of the lock.
-    """
-    if fence is None:
-        return ()
-    return (Compare.mod_revision_is(term_key(fence.lock), fence.term),)
-
-
-def _fence_error(fence: Fence | None, current: Mapping[str, KeyValue | None]) -> ApiError | None:
-    """Return FENCE_LOST if the fence's compare failed; current: values of the compared keys."""
-    if fence is None:
-        return None
-    kv = current.get(term_key(fence.lock))
-    if kv is not None and kv.mod_revision == fence.term:
-        return None
-    return errors.fence_lost(fence.lock, fence.term)
-
-
-def _no_lock(item: New | Mutation) -> tuple[Compare, ...]:
-    """Return the compare that protects the schedulers' locks from the object API.
-
-    Schedulers write locks directly to etcd. A client that could replace a lock could stop all
-    scheduling: a record with a duration of 68 years is valid until someone deletes it. Most Leases
-    are heartbeats of nodes; these have their own namespace and need no compare.
-    """
-    if item.kind is not _LEASE or item.key.startswith(f"{NODE_LEASES}/"):
-        return ()
-    return (Compare.absent(term_key(item.key)),)
-
-
-def _lock_error(item: New | Mutation, current: Mapping[str, KeyValue | None]) -> ApiError | None:
-    """Return the error if the compare of ``_no_lock`` failed; current: values of compared keys."""
-    if not _no_lock(item) or current.get(term_key(item.key)) is None:
-        return None
-    why = "it is the lock of schedulers, which only they write"
-    return errors.forbidden(item.kind, _name(item.key), why)
-
-
-def _taken_error(item: New, current: Mapping[str, KeyValue | None]) -> ApiError | None:
-    """Return the error if the name of a new object is taken, or one of its exclusive keys."""
-    if current.get(object_key(item.kind, item.key)) is not None:
-        return errors.already_exists(item.kind, _name(item.key))
-    taken = frozenset(key for key in item.exclusive if current.get(key) is not None)
-    return KeysTakenError(item.kind, _name(item.key), taken) if taken else None
-
-
-def _name(key: str) -> str:
-    return key.rpartition("/")[2]
-
-
-def only_entry(outcomes: Sequence[Outcome]) -> Entry:
-    """Return the entry of a batch with one item. Raises its ApiError if it failed."""
-    outcome = outcomes[0]
-    if isinstance(outcome, ApiError):
-        raise outcome
-    return outcome

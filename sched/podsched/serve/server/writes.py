@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from podsched.serve.server.admission_sources import AdmissionSources
 from podsched.serve.server.device_guard import with_device_keys
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.mutations import Mutation, Outcome
 from podsched.serve.server.service_addresses import ServiceAddresses
-from podsched.serve.server.storage import Mutation, ObjectStorage, Outcome
+from podsched.serve.server.storage import ObjectStorage
 from podsched.serve.server.watchcache import WatchCache
 from podsched.v1.api_pb2 import Fence
 

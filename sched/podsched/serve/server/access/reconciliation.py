@@ -15,7 +15,7 @@ from podsched.serve.server.access.bootstrap_policy import AUTO_UPDATE, bootstrap
 from podsched.serve.server.access.rules import Rule, not_covered
 from podsched.serve.server.admission import encoded
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.storage import Mutation, Step
+from podsched.serve.server.mutations import Mutation, Step
 from podsched.serve.server.watchcache import WatchCache
 
 _SYSTEM_PREFIX = "system:"

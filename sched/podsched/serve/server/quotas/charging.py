@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from podsched.api.etcd_keys import name_in
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Pod, ResourceQuota
 from podsched.api.quantity import QuantityError
@@ -28,8 +29,9 @@ from podsched.api.resources import Amounts
 from podsched.serve.server import errors
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.mutations import New, Outcome
 from podsched.serve.server.quotas.recount import QuotaIndex, UsageRecounter
-from podsched.serve.server.storage import New, ObjectStorage, Outcome
+from podsched.serve.server.storage import ObjectStorage
 from podsched.v1.api_pb2 import Fence
 
 #: Max objects and bytes in a transaction: half of etcd's limits, so that other writes fit in.
@@ -253,7 +255,7 @@ def _plan(quotas: Iterable[Entry], items: Sequence[_Waiting]) -> _Plan:
         why = unusable or excess_of([balance for _, balance in concerned], usage.amounts)
         if why:
             new = waiting.new
-            name = new.key.rpartition("/")[2]
+            name = name_in(new.key)
             plan.refused.append((waiting, errors.forbidden(new.kind, name, why)))
             continue
         plan.fitting.append(waiting)
@@ -293,7 +295,7 @@ def excess_of(balances: Iterable[Balance], usage: Amounts) -> str:
 def _settle_all(batch: Iterable[_Waiting], error: ApiError | None) -> None:
     for waiting in batch:
         new = waiting.new
-        waiting.settle(error or errors.conflict(new.kind, new.key.rpartition("/")[2]))
+        waiting.settle(error or errors.conflict(new.kind, name_in(new.key)))
 
 
 def _later(cached: Entry, known: Entry | None) -> Entry:

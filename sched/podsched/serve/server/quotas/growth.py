@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from podsched.api.etcd_keys import object_key
+from podsched.api.etcd_keys import name_in, object_key
 from podsched.api.kinds import KINDS
 from podsched.api.objects import ResourceQuota
 from podsched.api.quantity import QuantityError
@@ -19,9 +19,9 @@ from podsched.api.resources import Amounts
 from podsched.serve.server import errors
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.mutations import Mutation, Step
 from podsched.serve.server.quotas.charging import charged_value, excess_of, unusable_because
 from podsched.serve.server.quotas.recount import QuotaIndex, UsageRecounter
-from podsched.serve.server.storage import Mutation, Step
 from podsched.serve.store.protocol import Compare, KeyValue, Put
 
 _CLAIM = KINDS["PersistentVolumeClaim"]
@@ -127,4 +127,4 @@ def _charge(
 
 
 def _forbidden(mutation: Mutation, why: str) -> ApiError:
-    return errors.forbidden(mutation.kind, mutation.key.rpartition("/")[2], why)
+    return errors.forbidden(mutation.kind, name_in(mutation.key), why)

@@ -14,6 +14,7 @@ from podsched.serve.server import errors
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.mutations import only_entry
 from podsched.serve.server.pods import EVICTED
 from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, member, parsed
 from podsched.serve.server.rest.checks import deletion_error, storage_error
@@ -24,7 +25,6 @@ from podsched.serve.server.rest.patches import patch_type, patched_content
 from podsched.serve.server.rest.routes import Target
 from podsched.serve.server.rest.writing import Writing
 from podsched.serve.server.rewriting import Rewrite
-from podsched.serve.server.storage import only_entry
 from podsched.v1 import api_pb2 as v1
 
 _SUCCESS: Final = {
