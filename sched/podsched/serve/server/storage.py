@@ -16,8 +16,8 @@ etcd's answer to the failed compare contains the current one, and the change is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from podsched.api.etcd_keys import local_key, name_in, object_key
 from podsched.api.kinds import Kind
@@ -61,6 +61,8 @@ _WRITE_TIMEOUT = 30.0
 # loses to a write that succeeded, so a longer series means more contention than a client can cause.
 _MAX_ROUNDS = 16
 
+_Item = TypeVar("_Item", New, Mutation)
+
 
 class _Attempt(NamedTuple):
     """One attempt to change an object of a batch.
@@ -86,13 +88,16 @@ class ObjectStorage:
 
     async def get(self, kind: Kind, key: str) -> Entry:
         """Return the current object. Raises ApiError NOT_FOUND."""
-        try:
-            kv = (await self._store.get(object_key(kind, key))).kv
-        except StoreError as error:
-            raise errors.of_store(error) from error
+        kv = await self._read(kind, key)
         if kv is None:
             raise errors.not_found(kind, name_in(key))
         return Entry.at(kind, key, kv)
+
+    async def _read(self, kind: Kind, key: str) -> KeyValue | None:
+        try:
+            return (await self._store.get(object_key(kind, key))).kv
+        except StoreError as error:
+            raise errors.of_store(error) from error
 
     async def message(self, kind: Kind, namespace: str, name: str) -> AnyObject:
         """Return an object from etcd, not from the cache. Raises ApiError."""
@@ -103,11 +108,7 @@ class ObjectStorage:
 
     async def check_free(self, item: New) -> None:
         """Raise ApiError ALREADY_EXISTS if the key of a new object is taken."""
-        try:
-            taken = (await self._store.get(object_key(item.kind, item.key))).kv is not None
-        except StoreError as error:
-            raise errors.of_store(error) from error
-        if taken:
+        if await self._read(item.kind, item.key) is not None:
             raise errors.already_exists(item.kind, name_in(item.key))
 
     # ------------------------------------------------------------------ creating
@@ -117,11 +118,7 @@ class ObjectStorage:
         # A fenced create is always written: its author must learn of a lost fence, not of a name.
         taken = {} if fence is not None else await self._already_existing(items)
         free = [item for at, item in enumerate(items) if at not in taken] if taken else items
-        part = writes_at_once(len(free))
-        outcomes: list[Outcome] = []
-        for start in range(0, len(free), part or 1):
-            async with writing():
-                outcomes += await self._create(free[start : start + part], fence)
+        outcomes = await _in_parts(free, lambda part: self._create(part, fence))
         if not taken:
             return outcomes
         created = iter(outcomes)
@@ -212,12 +209,7 @@ class ObjectStorage:
         """
         if dry_run:
             return [await self._dry_run(mutation, fence) for mutation in mutations]
-        part = writes_at_once(len(mutations))
-        outcomes: list[Outcome] = []
-        for start in range(0, len(mutations), part or 1):
-            async with writing():
-                outcomes += await self._mutate(mutations[start : start + part], fence)
-        return outcomes
+        return await _in_parts(mutations, lambda part: self._mutate(part, fence))
 
     async def mutate_planned(
         self, planned: Sequence[Mutation | ApiError], fence: Fence | None, *, dry_run: bool
@@ -369,6 +361,18 @@ def _compute_step(
         outcomes[attempt.item] = base
         return None
     return attempt._replace(step=step)
+
+
+async def _in_parts(
+    items: Sequence[_Item], write: Callable[[Sequence[_Item]], Awaitable[list[Outcome]]]
+) -> list[Outcome]:
+    """Write a batch, in parts that are as large as the caller's flow may write at once."""
+    size = writes_at_once(len(items))
+    outcomes: list[Outcome] = []
+    for start in range(0, len(items), size or 1):
+        async with writing():
+            outcomes += await write(items[start : start + size])
+    return outcomes
 
 
 async def _write(store: Store, writes: Sequence[Write]) -> list[WriteOutcome]:
