@@ -43,6 +43,7 @@ from podsched.serve.store.errors import MaybeApplied, StoreError, TooLarge
 from podsched.serve.store.protocol import (
     Compare,
     Delete,
+    KeyValue,
     Put,
     Store,
     Write,
