@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from podsched.lib.run_directory import RunDirectory
+from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
-from podsched.serve.store.endpoints import EtcdOptions
 from podsched.serve.store.etcd import connect
 from podsched.serve.store.protocol import Put
 from support.api_objects import pod

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from podsched.lab.chaos.system import EtcdMembers
-from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.errors import MaybeApplied, NoSpace
 from podsched.serve.store.etcd import EtcdStore, connect
 from podsched.serve.store.protocol import Delete, Put, Write, WriteResult

@@ -15,7 +15,7 @@ from podsched.api.kinds import KINDS
 from podsched.app.local_cluster import LocalCluster
 from podsched.app.local_specs import LocalClusterOptions
 from podsched.lab.bench.shapes import node, pod_template
-from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.etcd import connect
 from podsched.serve.store.protocol import Put
 from support.commands import Commands

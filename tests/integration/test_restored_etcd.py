@@ -8,8 +8,8 @@ import pytest
 
 from podsched.lab.bench.shapes import copies, pod_template
 from podsched.serve.client.errors import ClientError, of_result
+from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
-from podsched.serve.store.endpoints import EtcdOptions
 from podsched.serve.store.snapshot import restore_snapshot, save_snapshot
 from support.eventually import eventually
 from support.real_cluster import RealCluster, real_cluster

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from podsched.lab.bench.shapes import copies, pod_template
+from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.embedded import find_etcd
-from podsched.serve.store.endpoints import EtcdOptions
 from podsched.serve.store.etcd import connect
 from podsched.serve.store.protocol import Put
 from podsched.term.election.record import LeaderElectionRecord, LockKeys, encode_lease

@@ -19,7 +19,7 @@ from podsched.serve.server.rest.probes import Probes
 from podsched.serve.server.server import ApiServer
 from podsched.serve.server.settings import ServerSettings
 from podsched.serve.server.watchcache import WatchCache
-from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.etcd import connect
 from podsched.telemetry.health import Probe
 from podsched.telemetry.http_server import HttpServer

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from podsched.lib.tls_contexts import TlsFiles
+from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.embedded import EmbeddedEtcdOptions
-from podsched.serve.store.endpoints import EtcdOptions
 
 
 class ClusterTls:

@@ -29,7 +29,7 @@ from podsched.lib.tasks import in_background, task_group
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import raise_first
 from podsched.serve.client.informer import Informer
-from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.etcd import connect
 
 #: Pods per create call and the pause between calls, so that 300 pods take about two seconds: the

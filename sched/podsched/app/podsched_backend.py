@@ -16,7 +16,7 @@ from podsched.lib.tasks import TaskSet
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.call_metrics import ClientTelemetry
 from podsched.serve.client.channels import ClientOptions
-from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.etcd import EtcdStore, connect
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.term.election.elector import LeaderElector

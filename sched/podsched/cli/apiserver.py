@@ -39,7 +39,7 @@ from podsched.serve.server.audit.log import AuditSettings
 from podsched.serve.server.kubelets.addresses import ADDRESS_TYPES
 from podsched.serve.server.kubelets.settings import KubeletSettings
 from podsched.serve.server.settings import ServerSettings
-from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.connection import EtcdOptions
 
 if TYPE_CHECKING:
     from podsched.serve.server.audit.policy import AuditPolicy

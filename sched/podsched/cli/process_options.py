@@ -22,7 +22,7 @@ from podsched.lib.network import is_loopback, why_not_listen
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.serve.client.channels import ClientOptions
 from podsched.serve.server.access.settings import AccessError
-from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.errors import StoreError
 from podsched.telemetry.http_server import HttpServerError
 

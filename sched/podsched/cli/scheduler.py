@@ -40,7 +40,7 @@ from podsched.config.settings import (
 )
 from podsched.lib.server_health import SILENCE
 from podsched.serve.client.channels import ClientOptions
-from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.connection import EtcdOptions
 
 if TYPE_CHECKING:
     from podsched.app.replica import ReplicaOptions

@@ -21,7 +21,7 @@ from podsched.cli.process_options import etcd_options
 from podsched.cli.progress import working
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.run_directory import files_of_running
-from podsched.serve.store.endpoints import EtcdOptions
+from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.errors import EmbeddedEtcdError, StoreError
 from podsched.serve.store.snapshot import (
     Contents,

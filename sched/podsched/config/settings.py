@@ -1,6 +1,6 @@
 """Settings of podsched's processes beyond KubeSchedulerConfiguration, explained field by field.
 
-Settings of a single layer live in that layer (``serve.store.endpoints.EtcdOptions``,
+Settings of a single layer live in that layer (``serve.store.connection.EtcdOptions``,
 ``serve.server.settings.ServerSettings``). All are read once, in ``app``, and passed on as objects.
 Times are in seconds. Constructing an object raises ``ConfigError`` with all errors.
 """

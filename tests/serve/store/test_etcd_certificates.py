@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from podsched.lib.certificate_error import CertificateError
+from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
-from podsched.serve.store.endpoints import EtcdOptions
 from podsched.serve.store.etcd import EtcdStore, connect
 from support.certificates import make_certificates
 

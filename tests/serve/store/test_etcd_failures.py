@@ -17,7 +17,7 @@ from aetcd.rpc import rpc_pb2, rpc_pb2_grpc
 
 from podsched.lab.chaos.system import EtcdMembers
 from podsched.lib.network import free_port
-from podsched.serve.store import endpoints
+from podsched.serve.store import leader as leader_search
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.serve.store.endpoints import Endpoints
 from podsched.serve.store.errors import (
@@ -608,7 +608,7 @@ async def test_writes_while_etcd_elects_a_leader_wait_and_none_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # On a busy machine an election lasts longer than writes usually wait for it.
-    monkeypatch.setattr(endpoints, "LEADER_WAIT", PATIENCE)
+    monkeypatch.setattr(leader_search, "LEADER_WAIT", PATIENCE)
     members = EtcdMembers(tmp_path, 3)
     await members.start()
     leader = await members.leader()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
-from podsched.serve.store.endpoints import EtcdOptions
 from podsched.serve.store.errors import Unavailable
 from podsched.serve.store.etcd import connect
 from podsched.serve.store.protocol import Put

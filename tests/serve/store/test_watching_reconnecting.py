@@ -49,11 +49,22 @@ class Stream:
         pass
 
 
+class Token:
+    """One that can be got again, as ``AuthToken`` has it."""
+
+    async def metadata(self, connection: Any) -> Any:
+        return ()
+
+    def forget(self) -> bool:
+        return True
+
+
 class Etcd:
     """Three members, as ``Endpoints`` has them."""
 
     closed = False
     options = SimpleNamespace(request_timeout=5.0)
+    token = Token()
 
     def __init__(self, lasting: float = 0.0, *, refused: Container[int] = ()) -> None:
         """``refused``: the numbers of the watches that are, as by a token that is forgotten."""
@@ -81,14 +92,8 @@ class Etcd:
     async def _range(self, request: Any, *, timeout: float, metadata: Any) -> Any:
         return rpc_pb2.RangeResponse(header=rpc_pb2.ResponseHeader(revision=self.asked))
 
-    async def metadata(self, connection: Any) -> Any:
-        return ()
-
     def leave(self, connection: Any) -> None:
         pass
-
-    def forget_token(self) -> bool:
-        return True
 
 
 async def asked_within(seconds: float, etcd: Etcd) -> int:

@@ -150,7 +150,7 @@ async def test_elections_after_a_restore_are_noticed_though_the_raft_terms_are_l
     elections: list[int] = []
     member = Member()
     endpoints = Endpoints(EtcdOptions(("etcd:1",)), lambda: elections.append(member.raft_term))
-    endpoints._connections = [member]  # type: ignore[list-item]
+    endpoints.connections = [member]  # type: ignore[list-item]
 
     async def answers(raft_term: int) -> None:
         member.raft_term = raft_term

@@ -29,8 +29,8 @@ from podsched.lib.server_health import SILENCE
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import ClientOptions
+from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
-from podsched.serve.store.endpoints import EtcdOptions
 from podsched.serve.store.errors import StoreError
 from podsched.serve.store.etcd import EtcdStore, connect
 from podsched.serve.store.member import EtcdMember

@@ -8,7 +8,8 @@ from typing import Any
 import grpc
 from aetcd.rpc import rpc_pb2
 
-from podsched.serve.store.endpoints import Connection, Endpoints, EtcdOptions
+from podsched.serve.store.connection import Connection, EtcdOptions
+from podsched.serve.store.endpoints import Endpoints
 from podsched.serve.store.errors import Compacted, LeaseNotFound, StoreError, Unavailable
 from podsched.serve.store.groupcommit import GroupCommit, GroupLimits, Member
 from podsched.serve.store.protocol import (

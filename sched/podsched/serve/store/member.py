@@ -9,7 +9,7 @@ import grpc
 from aetcd.rpc import rpc_pb2
 
 from podsched.lib.certificate_files import Pems
-from podsched.serve.store.endpoints import Connection, EtcdOptions
+from podsched.serve.store.connection import Connection, EtcdOptions
 from podsched.serve.store.translate import translate
 
 

@@ -20,8 +20,9 @@ from pathlib import Path
 import grpc
 from aetcd.rpc import rpc_pb2
 
+from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions, find_etcd
-from podsched.serve.store.endpoints import Endpoints, EtcdOptions
+from podsched.serve.store.endpoints import Endpoints
 from podsched.serve.store.errors import EmbeddedEtcdError, StoreError, Unavailable
 from podsched.serve.store.translate import translate
 
@@ -74,9 +75,8 @@ async def _stream(
         if not await connection.ready(options.dial_timeout):
             raise Unavailable(f"no connection to etcd at {endpoint}")
         # Only the token: a member without a leader can be saved, too, and may be all that is left.
-        token = tuple(
-            (key, value) for key, value in await endpoints.metadata(connection) if key == "token"
-        )
+        metadata = await endpoints.token.metadata(connection)
+        token = tuple((key, value) for key, value in metadata if key == "token")
         request, written = rpc_pb2.SnapshotRequest(), 0
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
             async for answer in connection.maintenance.Snapshot(request, metadata=token):

@@ -27,7 +27,8 @@ from aetcd.rpc import rpc_pb2
 
 from podsched.lib.backoff import exponential
 from podsched.lib.list_watch import list_and_watch
-from podsched.serve.store.endpoints import Connection, Endpoints
+from podsched.serve.store.connection import Connection
+from podsched.serve.store.endpoints import Endpoints
 from podsched.serve.store.errors import (
     Closed,
     Compacted,
@@ -152,7 +153,7 @@ def follow(
         authenticated_anew = authenticated_anew and backoff.failures > 0
         if isinstance(error, Unauthorized):
             # etcd reports an expired token as missing permission: retry once with a new token.
-            if authenticated_anew or not endpoints.forget_token():
+            if authenticated_anew or not endpoints.token.forget():
                 raise error
             authenticated_anew = True
 
@@ -202,7 +203,7 @@ async def _check_history(
 ) -> None:
     """Raise Restored if etcd does not have the last delivered event."""
     request = assembler.proof()
-    metadata = await endpoints.metadata(connection)
+    metadata = await endpoints.token.metadata(connection)
     try:
         with connection.failing():
             answer = await connection.kv.Range(request, timeout=timeout, metadata=metadata)
@@ -231,7 +232,7 @@ async def _responses(
         progress_notify=True,
         fragment=True,
     )
-    stream = connection.watch.Watch(metadata=await endpoints.metadata(connection))
+    stream = connection.watch.Watch(metadata=await endpoints.token.metadata(connection))
     connection.watches.add(stream)
     try:
         async with asyncio.timeout(timeout):

@@ -20,6 +20,6 @@ async def test_a_member_that_does_not_answer_holds_up_no_search_for_the_leader(
             await asyncio.Event().wait()
         return index == 2
 
-    monkeypatch.setattr(endpoints, "_leads", leads)
-    assert await asyncio.wait_for(endpoints._find_leader(), timeout=10)
+    monkeypatch.setattr(endpoints.leader, "_leads", leads)
+    assert await asyncio.wait_for(endpoints.leader.find(), timeout=10)
     assert endpoints.endpoint == "leader:1"
