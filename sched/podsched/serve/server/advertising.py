@@ -108,7 +108,7 @@ class Advertiser:
         found = {self._address}
         oldest = self._now() - LEASE_SECONDS
         for entry in self._cache.objects(KINDS["Lease"]).values():
-            if not entry.key.startswith(f"{_LEASES}/{_PREFIX}") or not entry.is_readable():
+            if not entry.key.startswith(f"{_LEASES}/{_PREFIX}"):
                 continue
             spec = cast(Lease, entry.message).spec
             address, _, port = spec.holder_identity.rpartition("_")

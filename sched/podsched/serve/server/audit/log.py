@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from podsched.serve.server.audit.events import AuditedCall, Level, attributes_of, event_line
 from podsched.telemetry.logs import get_logger
@@ -50,6 +50,14 @@ class AuditSettings:
     """Days for which earlier files are kept; 0: for ever."""
 
 
+class _Waiting(NamedTuple):
+    """A call to be written; size: approximate bytes that it occupies."""
+
+    call: AuditedCall
+    level: Level
+    size: int
+
+
 class AuditLog:
     """The audit log of a server."""
 
@@ -57,7 +65,7 @@ class AuditLog:
         """Open the file. Raises OSError if it cannot be written; now: Unix seconds."""
         self._settings = settings
         self._now = now
-        self._waiting: queue.SimpleQueue[tuple[AuditedCall, Level] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._waiting_bytes = 0
         self._lock = threading.Lock()
         self._warned_at = -_WARN_EVERY
@@ -82,15 +90,13 @@ class AuditLog:
             return
         if level is Level.NONE:
             return
-        if (
-            self._waiting.qsize() >= MAX_WAITING
-            or self._waiting_bytes + call.size > MAX_WAITING_BYTES
-        ):
+        size = call.size
+        if self._waiting.qsize() >= MAX_WAITING or self._waiting_bytes + size > MAX_WAITING_BYTES:
             self._drop("buffer", "too many events wait to be written")
             return
         with self._lock:
-            self._waiting_bytes += call.size
-        self._waiting.put((call, level))
+            self._waiting_bytes += size
+        self._waiting.put(_Waiting(call, level, size))
 
     def stop(self, within: float = 5.0) -> None:
         """Write the queued events, for at most ``within`` seconds, and close the file."""
@@ -101,11 +107,10 @@ class AuditLog:
 
     def _run(self) -> None:
         while (item := self._waiting.get()) is not None:
-            call, level = item
             with self._lock:
-                self._waiting_bytes -= call.size
+                self._waiting_bytes -= item.size
             try:
-                self._write(event_line(call, level).encode())
+                self._write(event_line(item.call, item.level).encode())
             except OSError as error:
                 self._drop("log", str(error))
             except Exception as error:  # an event that cannot be encoded must not end the log

@@ -50,7 +50,7 @@ from podsched.serve.server.rest.resources import GROUP_NAMES, Resource
 from podsched.serve.server.rest.reviews import REVIEWS, RestReviews
 from podsched.serve.server.rest.routes import Target, group_of, target_of
 from podsched.serve.server.rest.subresources import Subresources
-from podsched.serve.server.rest.tables import Tables
+from podsched.serve.server.rest.tables import Table, WatchedTables
 from podsched.serve.server.rest.token_requests import TokenRequests
 from podsched.serve.server.rest.views import EncodedObjects, content_of, partial, typed
 from podsched.serve.server.rest.visibility import GROUP as VISIBILITY
@@ -378,10 +378,8 @@ class Watches:
     ) -> Callable[[Entry, int], bytes]:
         """Return the function that encodes an object in a form, with the given resourceVersion."""
         if form is Form.TABLE:
-            tables = Tables()
-            return lambda entry, revision: encode(
-                tables.of_one(resource, entry, revision, request.query)
-            )
+            tables = WatchedTables(Table(resource, request.query))
+            return lambda entry, revision: encode(tables.of(entry, revision))
         if form in (Form.PARTIAL, Form.PARTIAL_LIST):
             return lambda entry, revision: encode(partial(content_of(resource, entry, revision)))
         return lambda entry, revision: self._encoded.of(resource, entry, revision)

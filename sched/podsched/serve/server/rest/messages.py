@@ -25,9 +25,9 @@ def encode(value: Any) -> bytes:
     return orjson.dumps(value)
 
 
-def encode_list(head: Mapping[str, Any], items: Iterable[bytes]) -> bytes:
-    """Serialize a list whose items are already JSON."""
-    return encode(head)[:-1] + b',"items":[' + b",".join(items) + b"]}"
+def encode_list(head: Mapping[str, Any], items: Iterable[bytes], name: str = "items") -> bytes:
+    """Serialize a list whose items are already JSON; name: of the member that has them."""
+    return encode(head)[:-1] + f',"{name}":['.encode() + b",".join(items) + b"]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from podsched.api.names import label_value
 from podsched.api.selectors import SelectorError, parse_selector
 from podsched.serve.server.rest.failures import RestError, bad_request, failed_option
 
-_TRUE: Final = frozenset({"1", "true", "t", "T", "TRUE", "True", ""})
 _FALSE: Final = frozenset({"0", "false", "f", "F", "FALSE", "False"})
 _LARGEST: Final = 2**63 - 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from podsched.serve.server.core import ServerCore
@@ -17,7 +17,7 @@ from podsched.serve.server.rest.media import Form, form_of, not_acceptable
 from podsched.serve.server.rest.messages import Answer, Request, encode, encode_list
 from podsched.serve.server.rest.options import ListOptions, version_of
 from podsched.serve.server.rest.routes import Target
-from podsched.serve.server.rest.tables import Tables
+from podsched.serve.server.rest.tables import Table
 from podsched.serve.server.rest.views import META, EncodedObjects, content_of, partial, typed
 from podsched.v1 import api_pb2 as v1
 
@@ -31,7 +31,6 @@ class Reading:
     def __init__(self, core: ServerCore, encoded: EncodedObjects) -> None:
         self._core = core
         self._encoded = encoded
-        self._tables = Tables()
 
     async def get(self, target: Target, request: Request) -> Answer:
         """Answer with one object."""
@@ -64,9 +63,7 @@ class Reading:
         """
         resource = target.resource
         if form is Form.TABLE:
-            table = self._tables.of(resource, [entry], request.query, time.time())
-            table["metadata"] = {"resourceVersion": str(entry.revision)}
-            return Answer(encode(table), status)
+            return Answer(encode(Table(resource, request.query).of_one(entry)), status)
         if form is Form.PARTIAL:
             return Answer(encode(partial(content_of(resource, entry))), status)
         if stored:
@@ -101,32 +98,21 @@ class Reading:
         if page.remaining:
             metadata["remainingItemCount"] = page.remaining
         if form is Form.TABLE:
-            table = self._tables.of(resource, page.entries, request.query, time.time())
-            return Answer(encode({**table, "metadata": metadata}))
-        async with large_response():
-            items = await self._items(target, page, form)
+            table = Table(resource, request.query)
+            rows = await _encoded(page, table.row)
+            return Answer(encode_list(table.head(metadata), rows, "rows"))
         if form is Form.PARTIAL_LIST:
             head = {"kind": str(form), "apiVersion": META, "metadata": metadata}
+            items = await _encoded(page, lambda entry: partial(content_of(resource, entry)))
             return Answer(encode_list(head, items) if items else encode({**head, "items": None}))
         head = {
             "kind": resource.list_kind,
             "apiVersion": resource.api_version,
             "metadata": metadata,
         }
+        # Not ``EncodedObjects``: in a list, objects have neither kind nor apiVersion.
+        items = await _encoded(page, lambda entry: content_of(resource, entry))
         return Answer(encode_list(head, items))
-
-    async def _items(self, target: Target, page: Page, form: Form) -> list[bytes]:
-        """Encode the objects of a page, yielding to other calls in between."""
-        items: list[bytes] = []
-        work = Work()
-        for entry in page.entries:
-            # Not ``EncodedObjects``: in a list, objects have neither kind nor apiVersion.
-            content = content_of(target.resource, entry)
-            items.append(encode(partial(content) if form is Form.PARTIAL_LIST else content))
-            if work.turn_is_over:
-                await work.give_way()
-        work.end()
-        return items
 
     async def _page(self, wanted: v1.ListRequest, options: ListOptions) -> Page:
         """Return the page that the options select. Raises ApiError.
@@ -179,6 +165,19 @@ class Reading:
                 await cache.wait_for(version)
         except TimeoutError:
             raise _not_reached(version, cache.revision) from None
+
+
+async def _encoded(page: Page, show: Callable[[Entry], Any]) -> list[bytes]:
+    """Encode what is shown of the objects of a page, yielding to other calls in between."""
+    items: list[bytes] = []
+    async with large_response():
+        work = Work()
+        for entry in page.entries:
+            items.append(encode(show(entry)))
+            if work.turn_is_over:
+                await work.give_way()
+        work.end()
+    return items
 
 
 def _expired_page(token: str) -> RestError:

@@ -71,12 +71,12 @@ class ResourceMetrics:
         if asked.name:
             await self._core.reflector.wait_until_fresh()
             entry = self._core.cache.get(kind, local_key(kind, asked.namespace, asked.name))
-            return [entry] if entry is not None and entry.is_readable() else []
+            return [entry] if entry is not None else []
         selectors = (query.get("labelSelector", ""), query.get("fieldSelector", ""))
         return await self._core.lister.all(Scope([kind.name], asked.namespace, *selectors))
 
     async def _of_nodes(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-        nodes = [cast(Node, entry.message) for entry in entries if entry.is_readable()]
+        nodes = [cast(Node, entry.message) for entry in entries]
         usage = await self._usage.of(node for node in nodes if not is_hollow(node))
         found = []
         for node in nodes:
@@ -86,10 +86,10 @@ class ResourceMetrics:
         return found
 
     async def _of_pods(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-        pods = [cast(Pod, entry.message) for entry in entries if entry.is_readable()]
+        pods = [cast(Pod, entry.message) for entry in entries]
         names = {pod.spec.node_name for pod in pods if pod.spec.node_name}
         known = (self._core.cache.get(KINDS["Node"], name) for name in sorted(names))
-        nodes = (cast(Node, entry.message) for entry in known if entry and entry.is_readable())
+        nodes = (cast(Node, entry.message) for entry in known if entry is not None)
         usage = await self._usage.of(node for node in nodes if not is_hollow(node))
         found = []
         for pod in pods:

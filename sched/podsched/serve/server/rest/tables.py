@@ -15,39 +15,55 @@ from podsched.serve.server.rest.resources import Resource
 from podsched.serve.server.rest.views import META, content_of, partial, typed
 
 
-class Tables:
-    """Makes tables; in a watch, only the first has the column definitions."""
+class Table:
+    """The form of a table: what is shown of the objects of a resource."""
 
-    def __init__(self) -> None:
-        self._defined = False
+    def __init__(self, resource: Resource, query: Mapping[str, str]) -> None:
+        """Read the options in a query. Raises RestError 400."""
+        self._resource = resource
+        self._columns = _columns(resource.kind)
+        self._include = _included(query)
 
-    def of(
-        self,
-        resource: Resource,
-        entries: Sequence[Entry],
-        query: Mapping[str, str],
-        now: float,
-        revision: int = 0,
-    ) -> dict[str, Any]:
-        """Return a table without metadata. Raises RestError 400."""
-        columns = _columns(resource.kind)
-        include = _included(query)
+    def head(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a table without its rows."""
+        definitions = [_definition(column) for column in self._columns]
         return {
             "kind": "Table",
             "apiVersion": META,
-            "columnDefinitions": [_definition(column) for column in columns],
-            "rows": [_row(resource, columns, entry, revision, include, now) for entry in entries],
+            "metadata": metadata,
+            "columnDefinitions": definitions,
         }
 
-    def of_one(
-        self, resource: Resource, entry: Entry, revision: int, query: Mapping[str, str]
-    ) -> dict[str, Any]:
-        """Return the table of a watch event: one row. Raises RestError 400."""
-        table = self.of(resource, [entry], query, time.time(), revision)
+    def row(self, entry: Entry, revision: int = 0) -> dict[str, Any]:
+        """Return the row of an object, with its own or the given resourceVersion."""
+        message, now = entry.message, time.time()
+        row: dict[str, Any] = {"cells": [column.cell(message, now) for column in self._columns]}
+        if self._include != "None":
+            content = content_of(self._resource, entry, revision)
+            full = self._include == "Object"
+            row["object"] = typed(self._resource, content) if full else partial(content)
+        return row
+
+    def of_one(self, entry: Entry, revision: int = 0) -> dict[str, Any]:
+        """Return the table of one object."""
+        head = self.head({"resourceVersion": str(revision or entry.revision)})
+        return {**head, "rows": [self.row(entry, revision)]}
+
+
+class WatchedTables:
+    """The tables of a watch: only the first has the column definitions."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._defined = False
+
+    def of(self, entry: Entry, revision: int) -> dict[str, Any]:
+        """Return the table of an event."""
+        table = self._table.of_one(entry, revision)
         if self._defined:
             table["columnDefinitions"] = None
         self._defined = True
-        return {**table, "metadata": {"resourceVersion": str(revision or entry.revision)}}
+        return table
 
 
 @cache
@@ -73,19 +89,3 @@ def _definition(column: Column) -> dict[str, Any]:
         "description": column.name,
         "priority": int(column.kubectl is Show.WIDE),
     }
-
-
-def _row(
-    resource: Resource,
-    columns: Sequence[Column],
-    entry: Entry,
-    revision: int,
-    include: str,
-    now: float,
-) -> dict[str, Any]:
-    message = entry.message
-    row: dict[str, Any] = {"cells": [column.cell(message, now) for column in columns]}
-    if include != "None":
-        content = content_of(resource, entry, revision)
-        row["object"] = typed(resource, content) if include == "Object" else partial(content)
-    return row

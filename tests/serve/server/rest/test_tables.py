@@ -1,0 +1,55 @@
+"""Tables of objects, as kubectl prints them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from podsched.lib import event_loop
+from podsched.lib.event_loop import ROUND
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.rest.tables import Table
+from support.api_objects import pod
+from support.api_world import World
+from support.kube_client import KubeClient
+
+PODS = 10
+AS_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+@pytest.fixture
+def rows(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What happens, where each row takes 0.7 of a round of the event loop.
+
+    Made before the world, whose loop would have the real clocks otherwise.
+    """
+    now, happened = 0.0, list[str]()
+    for clock in ("monotonic", "thread_time"):
+        monkeypatch.setattr(event_loop, clock, lambda: now)
+    row = Table.row
+
+    def slowly(table: Table, entry: Entry, revision: int = 0) -> dict[str, object]:
+        nonlocal now
+        now += 0.7 * ROUND
+        happened.append("row")
+        return row(table, entry, revision)
+
+    monkeypatch.setattr(Table, "row", slowly)
+    return happened
+
+
+async def test_a_table_of_many_objects_keeps_nobody_waiting(rows: list[str], world: World) -> None:
+    await world.core.creator.create_many([pod(f"p{number}") for number in range(PODS)])
+
+    async def other() -> None:
+        while True:
+            rows.append("other")
+            await asyncio.sleep(0)
+
+    task = asyncio.ensure_future(other())
+    answer = await KubeClient(world.core).get("/api/v1/namespaces/default/pods", AS_TABLE)
+    task.cancel()
+    names = [row["object"]["metadata"]["name"] for row in answer.json["rows"]]
+    assert names == [f"p{number}" for number in range(PODS)]
+    assert max(len(found.split()) for found in " ".join(rows).split("other")) <= 2
