@@ -194,7 +194,7 @@ class Watcher:
                         yield b"".join(pending)
                         turn.begin()
                         pending, size, most = [], 0, min(2 * most, _RESPONSE_BYTES)
-                elif turn.is_over:
+                if turn.is_over:
                     await turn.give_way()
         if pending:
             yield b"".join(pending)
@@ -242,8 +242,7 @@ class Watcher:
     ) -> AsyncIterator[bytes]:
         """Yield responses of up to about _RESPONSE_BYTES, each ending with a whole revision.
 
-        While changes do not match, this yields to other calls. Matching changes need no pause,
-        because they fill a response, and sending it yields.
+        In between this yields to other calls: a response of JSON may take tens of milliseconds.
         """
         pending: list[bytes] = []
         size = revision = 0
@@ -262,7 +261,7 @@ class Watcher:
             if frame is not None:
                 pending.append(frame)
                 size += len(frame)
-            elif turn.is_over:
+            if turn.is_over:
                 await turn.give_way()
         if pending:
             self.sent += len(pending)
