@@ -159,6 +159,14 @@ async def test_a_connection_with_ordinary_requests_takes_no_turns() -> None:
         await asyncio.sleep(0.02)
 
 
+async def test_what_parsing_has_cost_is_told_once() -> None:
+    client = connected(read, ReadingTurns(_clock(0.001)))
+    client.say(_CHUNKED + chunks(3, 4000) + b"0\r\n\r\n")
+    await client.answers(1)
+    assert client.protocol.take_cost() == pytest.approx(0.003)
+    assert client.protocol.take_cost() == 0.0
+
+
 async def test_many_small_pieces_cost_a_connection_its_turn_too() -> None:
     client = connected(read, ReadingTurns(_clock(0.00005)))
     client.say(_CHUNKED)

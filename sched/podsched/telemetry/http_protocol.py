@@ -72,6 +72,7 @@ class Protocol(web.RequestHandler):
 
     __slots__ = (
         "_body",
+        "_cost",
         "_framing",
         "_may_have_stopped",
         "_parsed_at",
@@ -91,6 +92,8 @@ class Protocol(web.RequestHandler):
         self._turn: asyncio.Handle | None = None
         #: Seconds of parsing that count, and when they were counted last.
         self._spent = self._parsed_at = 0.0
+        #: Seconds of parsing since ``take_cost``.
+        self._cost = 0.0
         #: The body of the last request, and the bytes since its beginning that are not body.
         self._body: StreamReader | None = None
         self._framing = 0
@@ -127,6 +130,7 @@ class Protocol(web.RequestHandler):
             self._parse_piece(piece)
             spent = self._turns.clock() - began
         self._spent += spent
+        self._cost += spent
         if self._spent >= TURN_SECONDS and not (self._close or self._force_close):
             self._wait_until(self._turns.after(self._spent, now))
             self._spent = 0.0
@@ -228,6 +232,11 @@ class Protocol(web.RequestHandler):
             self._framing = 0
             self._resume_reading_for_buffer()
         return await super().finish_response(request, resp, start_time)
+
+    def take_cost(self) -> float:
+        """Return the seconds that parsing has taken since the last call of this."""
+        cost, self._cost = self._cost, 0.0
+        return cost
 
     def hand_over(self) -> None:
         """Parse nothing more, because another protocol takes over the connection."""

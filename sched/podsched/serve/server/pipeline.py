@@ -182,8 +182,13 @@ class Call:
     def charge_items(self) -> None:
         """Charge the flow for a batch whose items are not charged one by one."""
         field = METHODS.get(self._method, OTHER).items
-        if field and self._seat is not None:
-            self._seat.charge(len(getattr(self.request, field)) * ITEM_SECONDS)
+        if field:
+            self.charge(len(getattr(self.request, field)) * ITEM_SECONDS)
+
+    def charge(self, seconds: float) -> None:
+        """Charge seconds of the event loop to the caller's flow."""
+        if self._seat is not None:
+            self._seat.charge(seconds)
 
     @contextmanager
     def stream(self) -> Iterator[None]:

@@ -48,13 +48,13 @@ def request_of(user: str, path: str) -> Request:
     )
 
 
-def handler_of(world: World) -> Handler:
+def handler_of(world: World, gate: Gate | None = None) -> Handler:
     """A handler with the limits of a server, which believes callers who they are."""
 
     def authenticate(request: Any) -> Identity:
         return Identity(request.headers["user"], frozenset(), Authentication.TOKEN)
 
-    pipeline = Pipeline(authenticate=authenticate, gate=Gate())
+    pipeline = Pipeline(authenticate=authenticate, gate=gate or Gate())
     return Handler(world.core, pipeline, Probes(HealthChecks()))
 
 
@@ -246,3 +246,18 @@ async def test_metrics_that_are_requested_at_once_are_rendered_once(world: World
     await handler.handle(asked, send)
     assert len(made) == 2
     assert [answer.body for answer in answers] == [b"up 1"] * 4
+
+
+async def test_a_caller_is_charged_for_what_parsing_its_requests_costs(world: World) -> None:
+    gate = Gate(clock=lambda: 0.0)
+    handler = handler_of(world, gate)
+
+    async def send(answer: Answer, call: Call) -> None:
+        pass
+
+    costs = {"alice": 0.1, "bob": 0.0}
+    for user, cost in costs.items():
+        request = replace(request_of(user, PODS), cost=lambda cost=cost: cost)
+        await handler.handle(request, send)
+    used = {flow.key[1]: flow.used(0.0) for flow in gate.flows}  # type: ignore[index]
+    assert used["alice"] - used["bob"] == pytest.approx(0.1, abs=0.05)

@@ -197,9 +197,7 @@ class _Exchange:
     async def _switch(self, upgrade: Upgrade, call: Call) -> None:
         """Pass all bytes between the client's connection and another one until one of them ends."""
         self.response = _Switched()
-        parsing = self._asked.protocol
-        assert isinstance(parsing, Protocol)
-        parsing.hand_over()
+        _protocol_of(self._asked).hand_over()
         reader = asyncio.StreamReader(_PIECE // 2)
         protocol = asyncio.StreamReaderProtocol(reader)
         transport = self._connection.take_over(protocol)
@@ -278,6 +276,12 @@ def _expire(limit: asyncio.Timeout) -> None:
         limit.reschedule(asyncio.get_running_loop().time())
 
 
+def _protocol_of(asked: web.BaseRequest) -> Protocol:
+    protocol = asked.protocol
+    assert isinstance(protocol, Protocol)
+    return protocol
+
+
 def _request(asked: web.BaseRequest, body: Callable[[], Awaitable[bytes]]) -> Request:
     headers: dict[str, str] = {}
     lines = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in asked.raw_headers]
@@ -296,6 +300,7 @@ def _request(asked: web.BaseRequest, body: Callable[[], Awaitable[bytes]]) -> Re
         connection=peer_of(asked),
         certificate=certificate_of(asked),
         receive=body,
+        cost=_protocol_of(asked).take_cost,
         dry_run=dry_run,
         contradiction=next((n for n, v in values.items() if n != DRY_RUN and len({*v}) > 1), ""),
         target=uri,

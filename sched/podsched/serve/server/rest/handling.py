@@ -165,6 +165,7 @@ class Handler:
             read = _nothing if request.method in _WITHOUT_BODY else request.receive
             request = replace(request, body=await call.receive(read))
             await call.enter(len(request.body))
+            call.charge(request.cost())
             if isinstance(found, Target) and found.subresource in PASSED_ON:
                 await self._pass_on(found, request, call, send)
                 return

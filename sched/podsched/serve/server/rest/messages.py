@@ -50,6 +50,8 @@ class Request:
     certificate: bytes
     receive: Callable[[], Awaitable[bytes]]
     """Returns the body. Raises ApiError for one that is too large."""
+    cost: Callable[[], float] = float
+    """Returns the seconds that parsing has taken on its connection since the last call of this."""
     body: bytes = b""
     dry_run: Sequence[str] = ()
     contradiction: str = ""
