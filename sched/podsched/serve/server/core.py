@@ -68,7 +68,7 @@ class ServerCore:
             mount_tokens=bool(settings.service_accounts.token_key),
             pod_group_claims=settings.pod_group_claims,
         )
-        namespaces = Namespaces(
+        self.namespaces = Namespaces(
             storage,
             self.cache,
             self.reflector,
@@ -84,7 +84,7 @@ class ServerCore:
         charging = QuotaCharging(storage, quotas, self.quota_recounter, now=now)
         addresses = ServiceAddresses(self.cache, settings.service_cluster_ip_range)
         self.creator = Creator(
-            sources, namespaces, expiry, charging, addresses, now=now, new_uid=new_uid
+            sources, self.namespaces, expiry, charging, addresses, now=now, new_uid=new_uid
         )
         self.submission = PodSubmission(self.creator)
         self.compactor = Compactor(store, settings.compaction_interval_seconds)
@@ -93,7 +93,7 @@ class ServerCore:
         writes = GuardedWrites(storage, sources, addresses, self.cache)
         self.registry = Registry(storage, sources, growth, writes, now=now)
         self.rewriter = Rewriter(sources, growth, writes, now=now)
-        self.deleter = Deleter(storage, self.lister, guard, namespaces, writes, now=now)
+        self.deleter = Deleter(storage, self.lister, guard, self.namespaces, writes, now=now)
         self.pods = PodOperations(storage, self.cache, self.reflector, guard, now=now)
         self._has_built_in = False
         self.authorizer = Authorizer(self.cache, lambda: self._has_built_in)

@@ -76,16 +76,22 @@ class Namespaces:
     async def check(self, kind: Kind, message: AnyObject) -> None:
         """Raise ApiError if the namespace is terminating, or missing and required."""
         name = message.metadata.namespace or DEFAULT_NAMESPACE
-        if self._required and name not in self._states():
-            await self._reflector.wait_until_fresh()  # another server may have just created it
-            if name not in self._states():
-                raise errors.not_found(NAMESPACE, name)
+        if self._required:
+            await self.require(name)
         if self._states().get(name) is False:
             why = f"unable to create new content in namespace {name} because it is being terminated"
             error = errors.forbidden(kind, message.metadata.name, why)
             cause = f"namespace {name} is being terminated"
             error.violations = (Violation("metadata.namespace", cause, "NamespaceTerminating"),)
             raise error
+
+    async def require(self, name: str) -> None:
+        """Raise ApiError NOT_FOUND for a namespace that does not exist."""
+        if name in self._states():
+            return
+        await self._reflector.wait_until_fresh()  # another server may have just created it
+        if name not in self._states():
+            raise errors.not_found(NAMESPACE, name)
 
     async def create_missing(self, items: Iterable[New], in_batch: Container[str]) -> None:
         """Create the missing namespaces of new objects.

@@ -123,7 +123,7 @@ class Handler:
         encoded = EncodedObjects()
         reading = Reading(core, encoded)
         writing = Writing(core, reading)
-        below = Subresources(core, writing)
+        below = Subresources(core)
         self._verbs: dict[tuple[str, str], Verb] = {
             ("get", ""): reading.get,
             ("list", ""): reading.list_,

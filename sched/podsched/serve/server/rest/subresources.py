@@ -23,7 +23,6 @@ from podsched.serve.server.rest.failures import RestError, bad_request
 from podsched.serve.server.rest.messages import Answer, Request, encode
 from podsched.serve.server.rest.patches import patch_type, patched_content
 from podsched.serve.server.rest.routes import Target
-from podsched.serve.server.rest.writing import Writing
 from podsched.serve.server.rewriting import Rewrite
 from podsched.v1 import api_pb2 as v1
 
@@ -42,9 +41,8 @@ _SCALES: Final = "autoscaling/v1"
 class Subresources:
     """Answers requests of subresources. Methods raise ApiError."""
 
-    def __init__(self, core: ServerCore, writing: Writing) -> None:
+    def __init__(self, core: ServerCore) -> None:
         self._core = core
-        self._writing = writing
 
     # ------------------------------------------------------------------ pods
 
@@ -56,7 +54,7 @@ class Subresources:
         metadata, node = member(content, "metadata"), member(content, "target")
         if target.name and metadata.get("name") != target.name:
             raise bad_request("name in URL does not match name in Binding object")
-        await self._writing.check_namespace(target)
+        await self._core.namespaces.require(target.namespace)
         _check_target(node)
         binding = v1.Binding(
             namespace=target.namespace,
@@ -107,7 +105,7 @@ class Subresources:
         if metadata.get("name") != target.name:
             raise bad_request("name in URL does not match name in Eviction object")
         options = options_of(member(content, "deleteOptions"))
-        await self._writing.check_namespace(target)
+        await self._core.namespaces.require(target.namespace)
         evict = v1.EvictRequest(namespace=target.namespace, name=target.name)
         if options.grace is not None:
             evict.grace_period_seconds = max(options.grace, 0)

@@ -15,7 +15,6 @@ from podsched.api.kubelet_defaults import set_kubelet_defaults
 from podsched.api.objects import AnyObject, Pod
 from podsched.api.pod_parts import POD_PARTS, with_part
 from podsched.lib.event_loop import Turn
-from podsched.serve.server import errors
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.call_warnings import add_warnings
 from podsched.serve.server.core import ServerCore
@@ -98,7 +97,7 @@ class Writing:
         check_new(target, message)
         check_event(target, message)
         set_kubelet_defaults(message)
-        await self.check_namespace(target)
+        await self._check_namespace(target)
         await turn.pause()
         try:
             entry = await self._core.creator.create(message, dry_run=dry, of_kubernetes=True)
@@ -108,20 +107,13 @@ class Writing:
         await turn.wait()
         return self._reading.shown(target, entry, form, request, 201, stored=not dry)
 
-    async def check_namespace(self, target: Target) -> None:
+    async def _check_namespace(self, target: Target) -> None:
         """Raise ApiError NOT_FOUND for a namespace that does not exist.
 
         Kubernetes' clients rely on it; podsched's own may use a namespace without creating it.
         """
-        if not target.resource.kind.namespaced:
-            return
-        namespaces = self._core.cache.objects(_NAMESPACE)
-        if target.namespace in namespaces:
-            return
-        # Another server may have just created it.
-        await self._core.reflector.wait_until_fresh()
-        if target.namespace not in namespaces:
-            raise errors.not_found(_NAMESPACE, target.namespace)
+        if target.resource.kind.namespaced:
+            await self._core.namespaces.require(target.namespace)
 
     async def _explained(self, error: ApiError, message: AnyObject) -> ApiError:
         """Return a creation's error, extended if the existing object is being deleted."""
@@ -281,7 +273,7 @@ class Writing:
         size: int,
     ) -> Entry:
         rights().check("create", target.resource.kind, target.namespace)
-        await self.check_namespace(target)
+        await self._check_namespace(target)
         version = target.resource.api_version
         content = await apart(
             size, applied, {"metadata": {}}, config, manager, force=True, version=version
