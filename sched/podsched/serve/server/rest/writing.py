@@ -10,7 +10,6 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from podsched.api.etcd_keys import local_key
-from podsched.api.kinds import KINDS
 from podsched.api.kubelet_defaults import set_kubelet_defaults
 from podsched.api.objects import AnyObject, Pod
 from podsched.api.pod_parts import POD_PARTS, with_part
@@ -61,7 +60,6 @@ from podsched.serve.server.rest.views import patchable
 from podsched.serve.server.rewriting import Rewrite
 from podsched.v1 import api_pb2 as v1
 
-_NAMESPACE: Final = KINDS["Namespace"]
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 #: Bytes from which on a body is large: about 2 ms of work, ten times what a thread costs.
