@@ -123,7 +123,7 @@ class CacheReflector:
             kvs += page.kvs
         self._cache.load([e for e in map(Entry.of, kvs) if e is not None], revision)
 
-    async def current_revision(self) -> int:
+    async def _current_revision(self) -> int:
         """Return a revision of etcd that includes every write completed before this call."""
         if self._queued is None:
             self._queued = asyncio.create_task(self._ask(self._reading), name="read revision")
@@ -148,7 +148,7 @@ class CacheReflector:
         """
         try:
             async with asyncio.timeout(_FRESHNESS_TIMEOUT):
-                revision = await self.current_revision()
+                revision = await self._current_revision()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_NUDGE_SECONDS):
                         return await self._cache.wait_for(revision)

@@ -191,7 +191,7 @@ class Creator:
         if not new or self._sources.has_controller_manager(now):
             return
         with suppress(ApiError):
-            lease = self._expiry.present_lease() or await self._expiry.lease()
+            lease = await self._expiry.lease()
             items = []
             for at, entry in enumerate(new[:_MAX_UNMANAGED]):
                 kind = entry.kind
@@ -235,7 +235,7 @@ class Creator:
             lease = 0
             if isinstance(message, Event):
                 self._event_rates.admit(message)
-                lease = self._expiry.present_lease() or await self._expiry.lease()
+                lease = await self._expiry.lease()
             new = self._admitted(message, lease, of_kubernetes)
         except ApiError as error:
             return error

@@ -59,14 +59,10 @@ class EventExpiry:
         self._granting = asyncio.Lock()
         self._oldest: deque[str] = deque()
 
-    def present_lease(self) -> int:
-        """Return the lease for an event created now; 0 if none is granted yet."""
-        return 0 if self._clock() - self._granted > self._ttl / _BUCKETS else self._lease
-
     async def lease(self) -> int:
         """Return the lease for an event created now, granting one if needed. Raises ApiError."""
         async with self._granting:
-            if not self.present_lease():
+            if not self._lease or self._clock() - self._granted > self._ttl / _BUCKETS:
                 life = int(self._ttl + self._ttl / _BUCKETS) + 1
                 try:
                     granted = await self._store.lease_grant(life)

@@ -139,12 +139,3 @@ class Scope:
         if old:
             return change.type if change.new is None else DELETED
         return None
-
-    def frame(self, change: Change) -> bytes | None:
-        """Return the encoded event that a watcher gets for a change; None: no event."""
-        if self.every_object:
-            return change.frame
-        found = self.event_type(change)
-        if found is None:
-            return None
-        return change.frame if found == change.type else change.reframed(found)

@@ -126,11 +126,11 @@ class ApiServer:
         Raises OSError if the address is not available, CertificateError for unusable TLS files and
         AccessError for unusable files of tokens or keys.
         """
-        self.pipeline = pipeline = self._pipeline()
-        self._server = self._build(pipeline)
+        self.pipeline = self._pipeline()
+        self._server = self._build()
         await self._server.start()
         if self._settings.kube_listen:
-            await self._listen_for_kube(pipeline)
+            await self._listen_for_kube()
         await self.core.start()
         await self.set_serving(True)
 
@@ -199,7 +199,7 @@ class ApiServer:
             prepare=authorizer.prepare,
         )
 
-    async def _listen_for_kube(self, pipeline: Pipeline) -> None:
+    async def _listen_for_kube(self) -> None:
         """Serve Kubernetes' REST API. Raises OSError, CertificateError."""
         # Imports aiohttp, which only servers with the REST API need.
         from podsched.serve.server.kubelets.client import KubeletClient
@@ -213,7 +213,9 @@ class ApiServer:
             files = TlsFiles(settings.tls_client_ca, settings.tls_cert, settings.tls_key)
         self.kubelets = KubeletClient(settings.kubelets, self._refusal)
         pending = None if self._pending_of is None else self._pending_of(self.core.cache)
-        handler = Handler(self.core, pipeline, self._probes, self.kubelets, self.tokens, pending)
+        handler = Handler(
+            self.core, self.pipeline, self._probes, self.kubelets, self.tokens, pending
+        )
         self.kube = KubeListener(RestApp(handler), files, settings.max_connections)
         host, _, port = settings.kube_listen.rpartition(":")
         await self.kube.start(host.strip("[]"), int(port), shared=settings.workers > 1)
@@ -227,9 +229,9 @@ class ApiServer:
         """Return why no kubelet may be asked at an address, "" if it may."""
         return refusal(ip, port, {self.port, self.token_port, self.kube_port})
 
-    def _build(self, pipeline: Pipeline) -> grpc.aio.Server:
+    def _build(self) -> grpc.aio.Server:
         """Return the gRPC server with all services, listening but not started. Raises OSError."""
-        settings, core = self._settings, self.core
+        settings, core, pipeline = self._settings, self.core, self.pipeline
         server = grpc.aio.server(
             options=[
                 ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),

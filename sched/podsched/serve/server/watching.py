@@ -46,7 +46,7 @@ MAX_PACE_MS = 1000
 
 
 class Encoding(Protocol):
-    """Encodes the responses of a watch, for gRPC (``GrpcEncoding``) or REST (``rest.handling``).
+    """Encodes the responses of a watch, for gRPC (``GrpcEncoding``) or REST (``rest.watches``).
 
     idle: seconds after which a quiet watch gets a bookmark.
     """
@@ -76,7 +76,10 @@ class GrpcEncoding:
         return frames.event_frame(ADDED, entry.wrapped())
 
     def event(self, scope: Scope, change: Change) -> bytes | None:
-        return scope.frame(change)
+        found = scope.event_type(change)
+        if found is None:
+            return None
+        return change.frame if found == change.type else change.reframed(found)
 
     def response(self, events: Sequence[bytes], revision: int) -> bytes:
         return frames.watch_response(events, revision)
