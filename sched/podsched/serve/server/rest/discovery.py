@@ -16,7 +16,8 @@ from podsched.serve.server.rest.resource_metrics import METRICS, METRICS_KINDS, 
 from podsched.serve.server.rest.resources import GROUP_NAMES, GROUPS, Subresource
 from podsched.serve.server.rest.reviews import NAMESPACED_REVIEWS, REVIEWS
 
-_NAMES: Final = (
+#: All groups, those without stored objects included.
+ALL_GROUPS: Final = (
     *GROUP_NAMES,
     METRICS,
     *(group for group, _ in REVIEWS),
@@ -71,12 +72,12 @@ def _answer(request: Request, segments: Sequence[str]) -> Answer | None:
         return Answer(encode(_core_versions(request)))
     if segments == ["apis"]:
         if form_of(accept, Form.DISCOVERY) is Form.DISCOVERY:
-            return Answer(_aggregated(_NAMES), content_type=_AGGREGATED)
-        groups = [_group(name) for name in _NAMES]
+            return Answer(_aggregated(ALL_GROUPS), content_type=_AGGREGATED)
+        groups = [_group(name) for name in ALL_GROUPS]
         return Answer(encode({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
     if segments[0] == "api" and len(segments) == 2:
         return _resources("", segments[1])
-    if segments[0] == "apis" and segments[1] in _NAMES:
+    if segments[0] == "apis" and segments[1] in ALL_GROUPS:
         if len(segments) == 2:
             shown = {"kind": "APIGroup", "apiVersion": "v1", **_group(segments[1])}
             return Answer(encode(shown))

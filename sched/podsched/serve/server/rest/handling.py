@@ -21,7 +21,7 @@ from podsched.serve.server.kubelets.usage import KubeletUsage
 from podsched.serve.server.methods import PASSED_ON
 from podsched.serve.server.pipeline import Call, Pipeline
 from podsched.serve.server.rest import openapi
-from podsched.serve.server.rest.discovery import discovery_answer, version
+from podsched.serve.server.rest.discovery import ALL_GROUPS, discovery_answer, version
 from podsched.serve.server.rest.failures import (
     RestError,
     bad_request,
@@ -35,12 +35,11 @@ from podsched.serve.server.rest.proxying import Proxying
 from podsched.serve.server.rest.reading import Reading
 from podsched.serve.server.rest.resource_metrics import ResourceMetrics, is_of_metrics
 from podsched.serve.server.rest.resources import GROUP_NAMES
-from podsched.serve.server.rest.reviews import REVIEWS, RestReviews
+from podsched.serve.server.rest.reviews import RestReviews
 from podsched.serve.server.rest.routes import Target, group_of, target_of
 from podsched.serve.server.rest.subresources import Subresources
 from podsched.serve.server.rest.token_requests import TokenRequests
 from podsched.serve.server.rest.views import EncodedObjects
-from podsched.serve.server.rest.visibility import GROUP as VISIBILITY
 from podsched.serve.server.rest.visibility import PendingSource, Visibility
 from podsched.serve.server.rest.watches import Watches
 from podsched.serve.server.rest.writing import Writing
@@ -216,7 +215,7 @@ class Handler:
         )
         if answer is not None:
             return answer
-        if segments[0] == "api" or _is_known_group(segments):
+        if segments[0] == "api" or (segments[0] == "apis" and segments[1] in ALL_GROUPS):
             raise no_such_resource()
         return page_not_found()
 
@@ -246,8 +245,3 @@ def _is_of_another(host: str) -> bool:
     except ValueError:
         return name != socket.gethostname().lower()
     return False
-
-
-def _is_known_group(segments: Sequence[str]) -> bool:
-    known = {*GROUP_NAMES, *(group for group, _ in REVIEWS), VISIBILITY}
-    return segments[0] == "apis" and len(segments) > 1 and segments[1] in known
