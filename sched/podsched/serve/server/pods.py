@@ -148,27 +148,29 @@ class PodOperations:
         Evictions that ignore disruption budgets share transactions. Others are made one by one,
         because two of them may need the same budget.
         """
-        outcomes: list[Outcome | None] = [
-            errors.attempted(_check_eviction, request) for request in requests
-        ]
-        permitted = [i for i, outcome in enumerate(outcomes) if outcome is None]
-        free = [i for i in permitted if requests[i].ignore_disruption_budgets]
-        mutations = [
-            Mutation(POD, _key(r.namespace, r.name), self._eviction(r))
-            for r in (requests[i] for i in free)
-        ]
-        done = await self._storage.mutate(mutations, fence, dry_run=dry_run)
-        for index, outcome in zip(free, done, strict=True):
-            outcomes[index] = outcome
-        for index in permitted:
-            if not requests[index].ignore_disruption_budgets:
+
+        def plan_of(request: EvictRequest) -> Mutation | None:
+            _check_eviction(request)
+            if not request.ignore_disruption_budgets:
+                return None
+            return Mutation(POD, _key(request.namespace, request.name), self._eviction(request))
+
+        planned = [errors.attempted(plan_of, request) for request in requests]
+        mutations = [plan for plan in planned if isinstance(plan, Mutation)]
+        done = iter(await self._storage.mutate(mutations, fence, dry_run=dry_run))
+        outcomes: list[Outcome] = []
+        for plan, request in zip(planned, requests, strict=True):
+            if isinstance(plan, Mutation):
+                outcomes.append(next(done))
+            elif plan is not None:
+                outcomes.append(plan)
+            else:
                 try:
-                    request = requests[index]
                     entry = await self._evict_within_budget(request, fence, dry_run=dry_run)
-                    outcomes[index] = entry
+                    outcomes.append(entry)
                 except ApiError as error:
-                    outcomes[index] = error
-        return [outcome for outcome in outcomes if outcome is not None]
+                    outcomes.append(error)
+        return outcomes
 
     def _eviction(
         self, request: EvictRequest, compares: tuple[Compare, ...] = (), ops: tuple[Put, ...] = ()
