@@ -74,22 +74,20 @@ class Deleter:
         planned: list[Mutation | ApiError] = []
         for request in requests:
             try:
-                planned.append(await self._deletion(request))
+                planned.append(await self._permitted_deletion(request))
             except ApiError as error:
                 planned.append(error)
         return await self._writes.change(planned, fence, dry_run=dry_run)
 
-    async def delete_in_two_steps(
-        self, request: DeleteRequest, *, dry_run: bool = False, permitted: bool = False
-    ) -> Entry:
+    async def delete_in_two_steps(self, request: DeleteRequest, *, dry_run: bool) -> Entry:
         """Delete an object as Kubernetes' REST API does: a pod is marked first and then removed.
 
         So watches show a MODIFIED event with a deletionTimestamp before the DELETED event.
         A terminating namespace is not changed; its ``finalize`` subresource removes it.
 
-        permitted: the caller's right is already checked. Raises ApiError.
+        The right to delete the object, or its collection, must have been checked. Raises ApiError.
         """
-        deletion = await self._deletion(request, permitted=permitted)
+        deletion = await self._deletion(request)
 
         def change(entry: Entry) -> Step | None:
             if isinstance(entry.message, Namespace) and is_terminating(entry.message):
@@ -121,12 +119,15 @@ class Deleter:
             return entry
         return entry.changed(entry.value, removed.revision)
 
-    async def _deletion(self, request: DeleteRequest, *, permitted: bool = False) -> Mutation:
+    async def _permitted_deletion(self, request: DeleteRequest) -> Mutation:
         """Return the mutation for a deletion. Raises ApiError if it is invalid or not permitted."""
+        kind, _ = address_of(request.kind, request.namespace, request.name)
+        rights().check("delete", kind, local_namespace(kind, request.namespace), request.name)
+        return await self._deletion(request)
+
+    async def _deletion(self, request: DeleteRequest) -> Mutation:
+        """Return the mutation for a deletion. Raises ApiError if it is invalid."""
         kind, key = address_of(request.kind, request.namespace, request.name)
-        namespace = local_namespace(kind, request.namespace)
-        if not permitted:
-            rights().check("delete", kind, namespace, request.name)
         check_deletable(kind, request.name)
         check_propagation(request.propagation_policy)
         emptied = kind is NAMESPACE and await self._namespaces.is_emptied(request.name)

@@ -1,4 +1,7 @@
-"""Reads the DeleteOptions of a request, from the body or, if there is none, from the query."""
+"""Answers the verbs delete and deletecollection of the REST API.
+
+Their DeleteOptions are in the body of a request or, if there is none, in the query.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,20 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from podsched.api.kinds import Kind
+from podsched.serve.server.access.rights import rights
 from podsched.serve.server.call_warnings import add_warnings
-from podsched.serve.server.errors import Violation
+from podsched.serve.server.core import ServerCore
+from podsched.serve.server.errors import ApiError, Violation
+from podsched.serve.server.listing import Page
 from podsched.serve.server.rest.bodies import dry_run, parsed
-from podsched.serve.server.rest.failures import bad_request, failed_options
-from podsched.serve.server.rest.messages import Request
-from podsched.serve.server.rest.options import flag, is_version, number
+from podsched.serve.server.rest.checks import deletion_error
+from podsched.serve.server.rest.failures import about, bad_request, failed_options
+from podsched.serve.server.rest.fields import checked_fields
+from podsched.serve.server.rest.media import Form, form_of
+from podsched.serve.server.rest.messages import Answer, Request, encode
+from podsched.serve.server.rest.options import ListOptions, flag, is_version, number
+from podsched.serve.server.rest.reading import Reading
+from podsched.serve.server.rest.routes import Target
 from podsched.v1 import api_pb2 as v1
 
 _POLICIES: Final = ("Foreground", "Background", "Orphan")
@@ -116,3 +127,57 @@ def _check_policy(policy: str, orphan: Any) -> None:
         problems.append(Violation("propagationPolicy", text, "Unsupported value"))
     if problems:
         raise failed_options(_OPTIONS, *problems)
+
+
+class Deleting:
+    """Answers deletions. Methods raise ApiError."""
+
+    def __init__(self, core: ServerCore, reading: Reading) -> None:
+        self._core = core
+        self._reading = reading
+
+    async def delete(self, target: Target, request: Request) -> Answer:
+        """Delete an object; answer with it, or with a ``Status`` that names it."""
+        resource = target.resource
+        form = form_of(request.headers.get("accept"), Form.TABLE, Form.PARTIAL)
+        kind = resource.kind
+        rights().check("delete", kind, target.namespace, target.name)
+        options = DeleteOptions.of(request).for_kind(kind)
+        wanted = v1.DeleteRequest(kind=kind.name, namespace=target.namespace, name=target.name)
+        options.fill(wanted)
+        try:
+            entry = await self._core.deleter.delete_in_two_steps(wanted, dry_run=options.dry_run)
+        except ApiError as error:
+            raise deletion_error(error) from None
+        if kind.answers_deletion or entry.message.metadata.finalizers:
+            return self._reading.shown(target, entry, form, request)
+        details = {**about(kind, target.name), "uid": entry.message.metadata.uid}
+        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+        return Answer(encode({**status, "details": details}))
+
+    async def delete_collection(self, target: Target, request: Request) -> Answer:
+        """Delete the selected objects, and answer with the list of them as they were before."""
+        resource = target.resource
+        rights().check("deletecollection", resource.kind, target.namespace)
+        query = ListOptions.of(request.query)
+        options = DeleteOptions.of(request).for_kind(resource.kind)
+        wanted = v1.DeleteCollectionRequest(
+            kind=resource.kind.name,
+            namespace=target.namespace,
+            label_selector=query.labels,
+            field_selector=checked_fields(resource, query.fields),
+        )
+        options.fill(wanted)
+        entries = await self._core.deleter.selected(wanted)
+        for entry in entries:
+            one = v1.DeleteRequest(kind=wanted.kind)
+            one.namespace, _, one.name = entry.key.rpartition("/")
+            options.fill(one)
+            try:
+                # The right to delete the collection includes each of its objects.
+                await self._core.deleter.delete_in_two_steps(one, dry_run=options.dry_run)
+            except ApiError as error:
+                if error.reason != "NOT_FOUND":  # it no longer exists
+                    raise
+        page = Page(entries, self._core.cache.revision, "", 0)
+        return await self._reading.listed(target, page, Form.OBJECT, request)

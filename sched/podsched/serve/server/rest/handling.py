@@ -21,6 +21,7 @@ from podsched.serve.server.kubelets.usage import KubeletUsage
 from podsched.serve.server.methods import PASSED_ON
 from podsched.serve.server.pipeline import Call, Pipeline
 from podsched.serve.server.rest import openapi
+from podsched.serve.server.rest.deleting import Deleting
 from podsched.serve.server.rest.discovery import ALL_GROUPS, discovery_answer, version
 from podsched.serve.server.rest.failures import (
     RestError,
@@ -98,7 +99,7 @@ class Handler:
         # Shared: watches send the same bytes as the answer to the write.
         encoded = EncodedObjects()
         reading = Reading(core, encoded)
-        writing = Writing(core, reading)
+        writing, deleting = Writing(core, reading), Deleting(core, reading)
         below = Subresources(core)
         self._verbs: dict[tuple[str, str], Verb] = {
             ("get", ""): reading.get,
@@ -107,8 +108,8 @@ class Handler:
             ("create", ""): writing.create,
             ("update", ""): writing.update,
             ("patch", ""): writing.patch,
-            ("delete", ""): writing.delete,
-            ("deletecollection", ""): writing.delete_collection,
+            ("delete", ""): deleting.delete,
+            ("deletecollection", ""): deleting.delete_collection,
             **{("get", name): reading.get for name in _OF_PARTS},
             **{("update", name): writing.update for name in _OF_PARTS},
             **{("patch", name): writing.patch for name in _OF_PARTS},

@@ -20,7 +20,6 @@ from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.fairness.turns import charge_call
-from podsched.serve.server.listing import Page
 from podsched.serve.server.rest.bodies import (
     MAX_WARNINGS,
     Decoded,
@@ -39,18 +38,14 @@ from podsched.serve.server.rest.checks import (
     check_new,
     check_patch_options,
     check_replacement,
-    deletion_error,
     read_patched,
     uid_mismatch,
     update_error,
 )
-from podsched.serve.server.rest.deleting import DeleteOptions
-from podsched.serve.server.rest.failures import about
-from podsched.serve.server.rest.fields import checked_fields
 from podsched.serve.server.rest.managers import Manager, applied, managed, normalized
 from podsched.serve.server.rest.media import Form, form_of
-from podsched.serve.server.rest.messages import Answer, Request, encode
-from podsched.serve.server.rest.options import ListOptions, flag
+from podsched.serve.server.rest.messages import Answer, Request
+from podsched.serve.server.rest.options import flag
 from podsched.serve.server.rest.patches import APPLY, JSON_PATCH, patch_type, patched_content
 from podsched.serve.server.rest.pod_warnings import pod_warnings
 from podsched.serve.server.rest.reading import Reading
@@ -58,7 +53,6 @@ from podsched.serve.server.rest.resources import Resource
 from podsched.serve.server.rest.routes import Target
 from podsched.serve.server.rest.views import patchable
 from podsched.serve.server.rewriting import Rewrite
-from podsched.v1 import api_pb2 as v1
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -280,58 +274,6 @@ class Writing:
         check_event(target, decoded.message)
         set_kubelet_defaults(decoded.message)
         return await self._core.creator.create(decoded.message, dry_run=dry, of_kubernetes=True)
-
-    # ------------------------------------------------------------------ delete
-
-    async def delete(self, target: Target, request: Request) -> Answer:
-        """Delete an object; answer with it, or with a ``Status`` that names it."""
-        resource = target.resource
-        form = _form(request)
-        kind = resource.kind
-        rights().check("delete", kind, target.namespace, target.name)
-        options = DeleteOptions.of(request).for_kind(kind)
-        wanted = v1.DeleteRequest(kind=kind.name, namespace=target.namespace, name=target.name)
-        options.fill(wanted)
-        try:
-            entry = await self._core.deleter.delete_in_two_steps(wanted, dry_run=options.dry_run)
-        except ApiError as error:
-            raise deletion_error(error) from None
-        if kind.answers_deletion or entry.message.metadata.finalizers:
-            return self._reading.shown(target, entry, form, request)
-        details = {**about(kind, target.name), "uid": entry.message.metadata.uid}
-        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-        return Answer(encode({**status, "details": details}))
-
-    async def delete_collection(self, target: Target, request: Request) -> Answer:
-        """Delete the selected objects, and answer with the list of them as they were before."""
-        resource = target.resource
-        rights().check("deletecollection", resource.kind, target.namespace)
-        query = ListOptions.of(request.query)
-        options = DeleteOptions.of(request).for_kind(resource.kind)
-        wanted = v1.DeleteCollectionRequest(
-            kind=resource.kind.name,
-            namespace=target.namespace,
-            label_selector=query.labels,
-            field_selector=checked_fields(resource, query.fields),
-        )
-        options.fill(wanted)
-        entries = await self._core.deleter.selected(wanted)
-        for entry in entries:
-            one = v1.DeleteRequest(kind=wanted.kind)
-            one.namespace, _, one.name = entry.key.rpartition("/")
-            options.fill(one)
-            await self._delete_one(one, dry=options.dry_run)
-        page = Page(entries, self._core.cache.revision, "", 0)
-        return await self._reading.listed(target, page, Form.OBJECT, request)
-
-    async def _delete_one(self, request: v1.DeleteRequest, *, dry: bool) -> None:
-        """Delete an object of a collection; ignore one that no longer exists."""
-        try:
-            # The right to delete the collection includes each of its objects.
-            await self._core.deleter.delete_in_two_steps(request, dry_run=dry, permitted=True)
-        except ApiError as error:
-            if error.reason != "NOT_FOUND":
-                raise
 
 
 def _patched(
