@@ -31,6 +31,13 @@ def test_each_revision_of_an_object_has_its_own_encoding() -> None:
     assert b'"resourceVersion":"9"' in encoded.of(PODS, entry("Running", 8), 9)
 
 
+def test_another_history_of_a_restored_store_has_its_own_encodings() -> None:
+    """The same revision may be that of other content then."""
+    encoded = EncodedObjects()
+    assert b'"Pending"' in encoded.of(PODS, entry("Pending", 7))
+    assert b'"Running"' in encoded.of(PODS, entry("Running", 7))
+
+
 def test_a_large_object_is_encoded_once_for_all_its_readers() -> None:
     """Otherwise many watches that begin at once would hold up everybody for 50 ms each."""
     encoded = EncodedObjects()

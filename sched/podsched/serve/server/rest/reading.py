@@ -18,7 +18,7 @@ from podsched.serve.server.rest.messages import Answer, Request, encode, encode_
 from podsched.serve.server.rest.options import ListOptions, version_of
 from podsched.serve.server.rest.routes import Target
 from podsched.serve.server.rest.tables import Table
-from podsched.serve.server.rest.views import META, EncodedObjects, content_of, partial, typed
+from podsched.serve.server.rest.views import META, EncodedObjects, content_of, partial
 from podsched.v1 import api_pb2 as v1
 
 #: Seconds to wait for a resourceVersion that is not reached yet.
@@ -45,30 +45,18 @@ class Reading:
         entry = await self._core.registry.get(
             target.resource.kind.name, target.namespace, target.name
         )
-        return self.shown(target, entry, form, request, stored=True)
+        return self.shown(target, entry, form, request)
 
     def shown(
-        self,
-        target: Target,
-        entry: Entry,
-        form: Form,
-        request: Request,
-        status: int = 200,
-        *,
-        stored: bool = False,
+        self, target: Target, entry: Entry, form: Form, request: Request, status: int = 200
     ) -> Answer:
-        """Return the answer with one object.
-
-        stored: the entry is what the store has at its revision, not the result of a dry run.
-        """
+        """Return the answer with one object."""
         resource = target.resource
         if form is Form.TABLE:
             return Answer(encode(Table(resource, request.query).of_one(entry)), status)
         if form is Form.PARTIAL:
             return Answer(encode(partial(content_of(resource, entry))), status)
-        if stored:
-            return Answer(self._encoded.of(resource, entry), status)
-        return Answer(encode(typed(resource, content_of(resource, entry))), status)
+        return Answer(self._encoded.of(resource, entry), status)
 
     async def list_(self, target: Target, request: Request) -> Answer:
         """Answer with a page of a list."""

@@ -97,7 +97,7 @@ class Writing:
             raise await self._explained(error, message) from None
         add_warnings(*islice(pod_warnings(message), MAX_WARNINGS))
         await turn.wait()
-        return self._reading.shown(target, entry, form, request, 201, stored=not dry)
+        return self._reading.shown(target, entry, form, request, 201)
 
     async def _check_namespace(self, target: Target) -> None:
         """Raise ApiError NOT_FOUND for a namespace that does not exist.
