@@ -10,7 +10,7 @@ from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
 from podsched.serve.server.change_ring import ExpiredError
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.watchcache import WatchCache
+from podsched.serve.server.watchcache import Derived, WatchCache
 from podsched.serve.store.protocol import EventType, KeyValue, WatchBatch, WatchEvent
 from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED
 from support.api_objects import pod
@@ -56,6 +56,16 @@ def test_objects_are_listed_in_the_order_of_their_keys(cache: WatchCache) -> Non
     cache.apply(batch(put("0", 4)))
     assert [e.key for e in before] == ["default/a", "default/b"]
     assert [e.key for e in cache.in_order(POD)] == ["default/0", "default/a", "default/b"]
+
+
+def test_what_is_derived_from_objects_is_computed_again_after_a_restore(cache: WatchCache) -> None:
+    """Also if the next change then has the revision of the last one before."""
+    names = Derived(cache, lambda: [*cache.objects(POD)], POD)
+    cache.apply(batch(put("a", 7)))
+    assert names() == ["default/a"]
+    cache.load([], 5)
+    cache.apply(batch(put("b", 7)))
+    assert names() == ["default/b"]
 
 
 def test_a_revision_is_never_split(cache: WatchCache) -> None:

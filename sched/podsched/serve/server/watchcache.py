@@ -62,6 +62,8 @@ class WatchCache:
     def __init__(self, *, max_events: int, max_bytes: int) -> None:
         """Create an empty cache; max_events, max_bytes: of the ring, in changes and frames."""
         self.revision = 0
+        self.loads = 0
+        """How often ``load`` was called."""
         self.ring = ChangeRing(max_events=max_events, max_bytes=max_bytes)
         self.written = WrittenNotes()
         self._kinds = {name: KindObjects() for name in KINDS}
@@ -126,6 +128,7 @@ class WatchCache:
         if revision < self.revision:
             self._waiters.release()
         self.revision = revision
+        self.loads += 1
         found: dict[str, list[Entry]] = {name: [] for name in KINDS}
         for entry in entries:
             found[entry.kind.name].append(entry)
@@ -205,7 +208,9 @@ class Derived(Generic[T]):
 
     def __call__(self) -> T:
         """Return the current value."""
-        changed_at = [self._cache.last_change(kind) for kind in self._kinds]
+        cache = self._cache
+        # After a restore of etcd from a backup, other changes may have the same revisions.
+        changed_at = [cache.loads, *(cache.last_change(kind) for kind in self._kinds)]
         if changed_at != self._made_at:
             self._value = self._make()
             self._made_at = changed_at
