@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, Final
 
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.fairness.turns import Work, large_response
 from podsched.serve.server.listing import Page, inconsistent_token
 from podsched.serve.server.rest.failures import RestError, bad_request, expired
 from podsched.serve.server.rest.fields import checked_fields
@@ -18,7 +16,7 @@ from podsched.serve.server.rest.messages import Answer, Request, encode, encode_
 from podsched.serve.server.rest.options import ListOptions, version_of
 from podsched.serve.server.rest.routes import Target
 from podsched.serve.server.rest.tables import Table
-from podsched.serve.server.rest.views import META, EncodedObjects, content_of, partial
+from podsched.serve.server.rest.views import META, EncodedObjects, content_of, encoded, partial
 from podsched.v1 import api_pb2 as v1
 
 #: Seconds to wait for a resourceVersion that is not reached yet.
@@ -87,11 +85,11 @@ class Reading:
             metadata["remainingItemCount"] = page.remaining
         if form is Form.TABLE:
             table = Table(resource, request.query)
-            rows = await _encoded(page, table.row)
+            rows = await encoded(page.entries, table.row)
             return Answer(encode_list(table.head(metadata), rows, "rows"))
         if form is Form.PARTIAL_LIST:
             head = {"kind": str(form), "apiVersion": META, "metadata": metadata}
-            items = await _encoded(page, lambda entry: partial(content_of(resource, entry)))
+            items = await encoded(page.entries, lambda entry: partial(content_of(resource, entry)))
             return Answer(encode_list(head, items) if items else encode({**head, "items": None}))
         head = {
             "kind": resource.list_kind,
@@ -99,7 +97,7 @@ class Reading:
             "metadata": metadata,
         }
         # Not ``EncodedObjects``: in a list, objects have neither kind nor apiVersion.
-        items = await _encoded(page, lambda entry: content_of(resource, entry))
+        items = await encoded(page.entries, lambda entry: content_of(resource, entry))
         return Answer(encode_list(head, items))
 
     async def _page(self, wanted: v1.ListRequest, options: ListOptions) -> Page:
@@ -153,19 +151,6 @@ class Reading:
                 await cache.wait_for(version)
         except TimeoutError:
             raise _not_reached(version, cache.revision) from None
-
-
-async def _encoded(page: Page, show: Callable[[Entry], Any]) -> list[bytes]:
-    """Encode what is shown of the objects of a page, yielding to other calls in between."""
-    items: list[bytes] = []
-    async with large_response():
-        work = Work()
-        for entry in page.entries:
-            items.append(encode(show(entry)))
-            if work.turn_is_over:
-                await work.give_way()
-        work.end()
-    return items
 
 
 def _expired_page(token: str) -> RestError:

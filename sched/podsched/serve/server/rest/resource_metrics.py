@@ -6,7 +6,7 @@ It is read from the kubelets (``kubelets.usage``). Hollow nodes and their pods a
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from podsched.api import codec
@@ -18,9 +18,11 @@ from podsched.api.reasons import StatusCode
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
+from podsched.serve.server.fairness.turns import Work
 from podsched.serve.server.kubelets.usage import NODE, Key, KubeletUsage, Usage
 from podsched.serve.server.rest.failures import RestError, check_method, no_such_resource
-from podsched.serve.server.rest.messages import Answer, Request, encode
+from podsched.serve.server.rest.messages import Answer, Request, encode, encode_list
+from podsched.serve.server.rest.views import encoded
 from podsched.serve.server.scope import Scope
 
 METRICS: Final = "metrics.k8s.io"
@@ -28,6 +30,10 @@ METRICS_VERSION: Final = "v1beta1"
 #: The kinds of the answers by plural.
 METRICS_KINDS: Final[Mapping[str, str]] = {"nodes": "NodeMetrics", "pods": "PodMetrics"}
 _API_VERSION: Final = f"{METRICS}/{METRICS_VERSION}"
+
+
+_Show = Callable[[Entry], dict[str, Any] | None]
+"""Returns what is shown of a node or pod; None: its use is not known."""
 
 
 class _Asked(NamedTuple):
@@ -56,15 +62,16 @@ class ResourceMetrics:
         shown = f"{asked.plural}.{METRICS}"
         rights().check_resource(shown, verb, METRICS, *asked)
         entries = await self._entries(asked, request.query)
-        items = await (self._of_nodes if asked.plural == "nodes" else self._of_pods)(entries)
+        show = await (self._of_nodes if asked.plural == "nodes" else self._of_pods)(entries)
         kind = METRICS_KINDS[asked.plural]
         if not asked.name:
             head = {"kind": f"{kind}List", "apiVersion": _API_VERSION, "metadata": {}}
-            return Answer(encode({**head, "items": items}))
-        if not items:
+            return Answer(encode_list(head, await encoded(entries, show)))
+        content = show(entries[0]) if entries else None
+        if content is None:
             message = f'{kind.lower()}.{METRICS} "{asked.name[:253]}" not found'
             raise RestError(404, "NotFound", message, code=StatusCode.NOT_FOUND)
-        return Answer(encode({"kind": kind, "apiVersion": _API_VERSION, **items[0]}))
+        return Answer(encode({"kind": kind, "apiVersion": _API_VERSION, **content}))
 
     async def _entries(self, asked: _Asked, query: Mapping[str, str]) -> Sequence[Entry]:
         kind = KINDS["Node" if asked.plural == "nodes" else "Pod"]
@@ -75,30 +82,41 @@ class ResourceMetrics:
         selectors = (query.get("labelSelector", ""), query.get("fieldSelector", ""))
         return await self._core.lister.all(Scope([kind.name], asked.namespace, *selectors))
 
-    async def _of_nodes(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-        nodes = [cast(Node, entry.message) for entry in entries]
+    async def _of_nodes(self, entries: Sequence[Entry]) -> _Show:
+        """Read what nodes use; return what shows it of a node."""
+        nodes = (cast(Node, entry.message) for entry in entries)
         usage = await self._usage.of(node for node in nodes if not is_hollow(node))
-        found = []
-        for node in nodes:
-            used = usage.get(node.metadata.name, {}).get(NODE)
-            if used is not None:
-                found.append({**_head(node, used), "usage": _amounts(used)})
-        return found
 
-    async def _of_pods(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-        pods = [cast(Pod, entry.message) for entry in entries]
-        names = {pod.spec.node_name for pod in pods if pod.spec.node_name}
+        def show(entry: Entry) -> dict[str, Any] | None:
+            node = cast(Node, entry.message)
+            used = usage.get(node.metadata.name, {}).get(NODE)
+            return None if used is None else {**_head(node, used), "usage": _amounts(used)}
+
+        return show
+
+    async def _of_pods(self, entries: Sequence[Entry]) -> _Show:
+        """Read what the nodes of pods use; return what shows it of a pod."""
+        names: set[str] = set()
+        work = Work()
+        for entry in entries:
+            names.add(cast(Pod, entry.message).spec.node_name)
+            if work.turn_is_over:
+                await work.give_way()
+        work.end()
         known = (self._core.cache.get(KINDS["Node"], name) for name in sorted(names))
         nodes = (cast(Node, entry.message) for entry in known if entry is not None)
         usage = await self._usage.of(node for node in nodes if not is_hollow(node))
-        found = []
-        for pod in pods:
+
+        def show(entry: Entry) -> dict[str, Any] | None:
+            pod = cast(Pod, entry.message)
             containers = _containers(pod, usage.get(pod.spec.node_name, {}))
-            if containers:
-                latest = max(containers.values(), key=lambda used: used.at)
-                items = [{"name": n, "usage": _amounts(used)} for n, used in containers.items()]
-                found.append({**_head(pod, latest), "containers": items})
-        return found
+            if not containers:
+                return None
+            latest = max(containers.values(), key=lambda used: used.at)
+            items = [{"name": n, "usage": _amounts(used)} for n, used in containers.items()]
+            return {**_head(pod, latest), "containers": items}
+
+        return show
 
 
 def _asked(rest: Sequence[str]) -> _Asked:

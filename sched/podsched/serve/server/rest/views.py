@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from podsched.api import codec
 from podsched.serve.server.entries import Entry
+from podsched.serve.server.fairness.turns import Work, large_response
 from podsched.serve.server.rest.messages import encode
 from podsched.serve.server.rest.resources import Resource
 from podsched.serve.server.rest.shapes import shaped, with_micro_times
@@ -44,6 +45,23 @@ def patchable(resource: Resource, entry: Entry) -> dict[str, Any]:
 def partial(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of an object as ``PartialObjectMetadata``."""
     return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": content["metadata"]}
+
+
+async def encoded(
+    entries: Iterable[Entry], show: Callable[[Entry], Mapping[str, Any] | None]
+) -> list[bytes]:
+    """Encode what is shown of objects, yielding to other calls in between; None: nothing."""
+    items: list[bytes] = []
+    async with large_response():
+        work = Work()
+        for entry in entries:
+            content = show(entry)
+            if content is not None:
+                items.append(encode(content))
+            if work.turn_is_over:
+                await work.give_way()
+        work.end()
+    return items
 
 
 class EncodedObjects:
