@@ -21,6 +21,7 @@ from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Namespace, Pod, timestamp
 from podsched.api.owners import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from podsched.serve.server import errors
+from podsched.serve.server.admission import encoded
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.mutations import Step
 from podsched.v1.api_pb2 import Preconditions
@@ -160,3 +161,13 @@ def can_be_removed(message: AnyObject) -> bool:
         and not metadata.finalizers
         and not (isinstance(message, Namespace) and message.spec.finalizers)
     )
+
+
+def replacement(kind: Kind, message: AnyObject, old: AnyObject) -> Step | None:
+    """Return the step that stores an object in place of ``old``, None if they are equal.
+
+    A marked object without the last finalizer is removed instead. Raises ApiError.
+    """
+    if can_be_removed(message):
+        return Step(None)
+    return None if message == old else Step(encoded(kind, message))

@@ -20,7 +20,7 @@ from podsched.serve.server.access.object_checks import check_change, check_statu
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.admission import admit_status, admit_update, copy_field, encoded
 from podsched.serve.server.admission_sources import AdmissionSources
-from podsched.serve.server.deletion import can_be_removed, check_preconditions
+from podsched.serve.server.deletion import check_preconditions, replacement
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.mutations import Mutation, Outcome, Step, only_entry
@@ -104,9 +104,7 @@ class Registry:
         old = entry.message
         admit_update(kind, message, old, now=self._now(), sources=self._sources)
         check_change(kind, old, message)
-        if can_be_removed(message):
-            return Step(None)
-        return None if message == old else Step(encoded(kind, message))
+        return replacement(kind, message, old)
 
     def _status_step(self, kind: Kind, message: AnyObject, entry: Entry) -> Step | None:
         updated = self._admitted_status(kind, message, entry.message, "update")
@@ -161,9 +159,7 @@ class Registry:
                 check_change(kind, old, message)
                 if with_status is not None:
                     copy_field(message, with_status, "status")
-            if can_be_removed(message):
-                return Step(None)
-            return None if message == old else Step(encoded(kind, message))
+            return replacement(kind, message, old)
 
         return Mutation(kind, key, change)
 

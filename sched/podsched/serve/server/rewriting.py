@@ -20,7 +20,7 @@ from podsched.serve.server.access.rights import rights
 from podsched.serve.server.admission import admit_status, admit_update, encoded
 from podsched.serve.server.admission_sources import AdmissionSources
 from podsched.serve.server.certificate_requests import APPROVAL
-from podsched.serve.server.deletion import can_be_removed
+from podsched.serve.server.deletion import can_be_removed, replacement
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.mutations import Mutation, Step, only_entry
@@ -87,9 +87,7 @@ class Rewriter:
             message = self._changed(change, entry)
             # Its last state, if the change removes its last finalizer, and so the object.
             last = encoded(kind, message) if can_be_removed(message) else b""
-            if last:
-                return Step(None)
-            return None if message == entry.message else Step(encoded(kind, message))
+            return replacement(kind, message, entry.message)
 
         planned: Sequence[Mutation | ApiError] = [Mutation(kind, key, step)]
         if change.subresource not in ("status", APPROVAL):
