@@ -13,6 +13,7 @@ from podsched.serve.server.errors import ApiError
 from podsched.serve.server.fairness.flow_metrics import FlowTelemetry
 from podsched.serve.server.fairness.flows import SPARSE_CALLS
 from podsched.serve.server.fairness.gate import LONGEST_WAIT, RETRY_AFTER, Gate
+from podsched.serve.server.fairness.intake import MAX_HELD_BYTES
 from podsched.serve.server.fairness.levels import GLOBAL_DEFAULT
 from podsched.serve.server.fairness.turns import (
     CALL_SECONDS,
@@ -102,6 +103,43 @@ async def test_calls_that_are_cancelled_leave_no_trace() -> None:
     for seat in seats:
         seat.leave()
     assert seats[0].flow.held == 0 == gate.flows.held(GLOBAL_DEFAULT)
+
+
+async def test_a_user_with_unread_answers_is_not_forgotten_while_it_is_quiet() -> None:
+    """Otherwise it could leave as much unread again every few seconds."""
+    gate = Gate()
+
+    async def nothing() -> bytes:
+        return b""
+
+    _, intake = await gate.receive(ALICE, "peer", "List", nothing)
+    assert intake is not None
+    intake.hold(MAX_HELD_BYTES + 1)
+    for _ in range(60):
+        (await gate.enter(BOB, "peer", "Get", 0)).leave()
+        await asyncio.sleep(1.0)
+    asking = asyncio.create_task(gate.receive(ALICE, "peer", "List", nothing))
+    await asyncio.sleep(1.0)
+    assert not asking.done()
+    intake.release(MAX_HELD_BYTES + 1)
+    assert (await asking)[1] is intake
+
+
+async def test_a_user_whose_requests_are_being_read_is_not_forgotten() -> None:
+    gate = Gate()
+    arrived = asyncio.Event()
+
+    async def late() -> bytes:
+        await arrived.wait()
+        return b""
+
+    first = [asyncio.create_task(gate.receive(ALICE, "peer", "Get", late)) for _ in range(4)]
+    for _ in range(20):
+        (await gate.enter(BOB, "peer", "Get", 0)).leave()
+        await asyncio.sleep(1.0)
+    arrived.set()
+    fifth = await gate.receive(ALICE, "peer", "Get", late)
+    assert {intake for _, intake in await asyncio.gather(*first)} == {fifth[1]}
 
 
 async def test_another_user_gets_a_seat_as_soon_as_one_is_given_back() -> None:

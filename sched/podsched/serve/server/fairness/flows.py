@@ -118,8 +118,12 @@ class Flow:
         return self.held + len(self.waiting) + self.watches > SPARSE_CALLS
 
     def is_idle(self, now: float) -> bool:
-        """Return whether it has no calls and its recorded use has decayed."""
-        return not (self.watches or self.held or self.waiting) and now > self._used_at + _KEPT
+        """Return whether it has no calls and unread answers, and its recorded use has decayed."""
+        busy = self.watches or self.held or self.waiting
+        # An unread answer has no seat. Forgotten, it would not count, and the client could leave
+        # as much unread again every few seconds.
+        busy = busy or (self.intake is not None and self.intake.is_used)
+        return not busy and now > self._used_at + _KEPT
 
 
 class LoopCapacity:

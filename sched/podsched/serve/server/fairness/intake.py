@@ -38,18 +38,28 @@ class Intake:
         self._reading = asyncio.Semaphore(MAX_READING)
         self._answering = asyncio.Lock()
         self._room = asyncio.Event()
+        self._requests = 0
         self.held = 0
+
+    @property
+    def is_used(self) -> bool:
+        """Whether bytes are counted, or requests are being read."""
+        return bool(self.held or self._requests)
 
     async def read(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
         """Read a request within the limits; ``release`` must follow. Raises ApiError."""
         # Each wait has a limit: clients that never send their request would otherwise block the
         # flow's other requests for ever.
-        await within_time(self._reading.acquire)
+        self._requests += 1
         try:
-            await within_time(self._room_made)
-            raw = await within_time(read)
+            await within_time(self._reading.acquire)
+            try:
+                await within_time(self._room_made)
+                raw = await within_time(read)
+            finally:
+                self._reading.release()
         finally:
-            self._reading.release()
+            self._requests -= 1
         self.held += len(raw)
         return raw
 
