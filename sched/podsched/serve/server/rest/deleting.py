@@ -15,10 +15,11 @@ from podsched.serve.server.call_warnings import add_warnings
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.errors import ApiError, Violation
 from podsched.serve.server.listing import Page
-from podsched.serve.server.rest.bodies import dry_run, parsed
+from podsched.serve.server.rest.bodies import dry_run
 from podsched.serve.server.rest.checks import deletion_error
 from podsched.serve.server.rest.failures import about, bad_request, failed_options
 from podsched.serve.server.rest.fields import checked_fields
+from podsched.serve.server.rest.large_bodies import parsed_body
 from podsched.serve.server.rest.media import Form, form_of
 from podsched.serve.server.rest.messages import Answer, Request, encode
 from podsched.serve.server.rest.options import ListOptions, flag, is_version, number
@@ -46,12 +47,11 @@ class DeleteOptions:
     dry_run: bool = False
 
     @classmethod
-    def of(cls, request: Request) -> DeleteOptions:
+    async def of(cls, request: Request) -> DeleteOptions:
         """Read the options of a request. Raises ApiError."""
-        raw = request.body
-        if not raw.strip():
+        if not request.body.strip():
             return cls._of_query(request)
-        content, _ = parsed(request, raw, _OPTIONS)
+        content, _ = await parsed_body(request, _OPTIONS)
         if not isinstance(content, dict):
             raise bad_request("the object provided is unrecognized (must be of type DeleteOptions)")
         # As in Kubernetes, a body makes the query ignored, even its dryRun.
@@ -142,7 +142,7 @@ class Deleting:
         form = form_of(request.headers.get("accept"), Form.TABLE, Form.PARTIAL)
         kind = resource.kind
         rights().check("delete", kind, target.namespace, target.name)
-        options = DeleteOptions.of(request).for_kind(kind)
+        options = (await DeleteOptions.of(request)).for_kind(kind)
         wanted = v1.DeleteRequest(kind=kind.name, namespace=target.namespace, name=target.name)
         options.fill(wanted)
         try:
@@ -160,7 +160,7 @@ class Deleting:
         resource = target.resource
         rights().check("deletecollection", resource.kind, target.namespace)
         query = ListOptions.of(request.query)
-        options = DeleteOptions.of(request).for_kind(resource.kind)
+        options = (await DeleteOptions.of(request)).for_kind(resource.kind)
         wanted = v1.DeleteCollectionRequest(
             kind=resource.kind.name,
             namespace=target.namespace,

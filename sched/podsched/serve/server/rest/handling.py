@@ -196,7 +196,7 @@ class Handler:
             with self._proxying.admitted():
                 return await self._metrics.answer(request, segments)
         return (
-            self._reviews.answer(request, segments)
+            await self._reviews.answer(request, segments)
             or await self._visibility.answer(request, segments)
             or self._other(request, segments)
         )

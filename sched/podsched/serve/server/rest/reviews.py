@@ -20,8 +20,9 @@ from podsched.serve.server.access.reviews import MAX_GROUPS, Reviews
 from podsched.serve.server.access.rights import Rights, rights
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.rest.bodies import check_kind, parsed
+from podsched.serve.server.rest.bodies import check_kind
 from podsched.serve.server.rest.failures import RestError, bad_request, check_method
+from podsched.serve.server.rest.large_bodies import parsed_body
 from podsched.serve.server.rest.messages import Answer, Request, encode
 from podsched.v1 import api_pb2 as v1
 
@@ -63,7 +64,7 @@ class RestReviews:
         self._authenticate = authenticate
         self._tokens = tokens
 
-    def answer(self, request: Request, segments: Sequence[str]) -> Answer | None:
+    async def answer(self, request: Request, segments: Sequence[str]) -> Answer | None:
         """Answer a review; None for any other path. Raises ApiError."""
         found = _review(segments)
         if found is None:
@@ -73,7 +74,7 @@ class RestReviews:
         check_method(request, "POST")
         if not kind.startswith("Self"):
             rights().check_resource(f"{plural}.{group}", "create", group, plural, namespace)
-        content, _ = parsed(request, request.body, kind)
+        content, _ = await parsed_body(request, kind)
         check_kind(content, kind, (f"{group}/{version}",))
         spec = content.get("spec")
         spec = spec if isinstance(spec, dict) else {}

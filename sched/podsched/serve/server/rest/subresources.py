@@ -16,10 +16,11 @@ from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.mutations import only_entry
 from podsched.serve.server.pods import EVICTED
-from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, member, parsed
+from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, member
 from podsched.serve.server.rest.checks import deletion_error, storage_error
 from podsched.serve.server.rest.deleting import options_of
 from podsched.serve.server.rest.failures import RestError, bad_request
+from podsched.serve.server.rest.large_bodies import apart, parsed_body
 from podsched.serve.server.rest.messages import Answer, Request, encode
 from podsched.serve.server.rest.patches import patch_type, patched_content
 from podsched.serve.server.rest.routes import Target
@@ -49,7 +50,7 @@ class Subresources:
     async def bind(self, target: Target, request: Request) -> Answer:
         """Bind a pod to the node that a Binding names."""
         dry = asks_dry_run(request, "CreateOptions")
-        content, _ = parsed(request, request.body, "Binding")
+        content, _ = await parsed_body(request, "Binding")
         check_kind(content, "Binding", ("v1",))
         metadata, node = member(content, "metadata"), member(content, "target")
         if target.name and metadata.get("name") != target.name:
@@ -99,7 +100,7 @@ class Subresources:
     async def evict(self, target: Target, request: Request) -> Answer:
         """Evict a pod if its disruption budget permits."""
         dry = asks_dry_run(request, "CreateOptions")
-        content, _ = parsed(request, request.body, "Eviction")
+        content, _ = await parsed_body(request, "Eviction")
         check_kind(content, "Eviction", ("policy/v1", "policy/v1beta1"))
         metadata = member(content, "metadata")
         if metadata.get("name") != target.name:
@@ -133,9 +134,9 @@ class Subresources:
         dry = asks_dry_run(request, "UpdateOptions")
         raw = request.body
         if target.verb == "patch":
-            change = patched_content(patch_type(request), raw)
+            change = await apart(len(raw), patched_content, patch_type(request), raw)
         else:
-            content, _ = parsed(request, raw, "Scale")
+            content, _ = await parsed_body(request, "Scale")
             check_kind(content, "Scale", (_SCALES,))
 
             def change(_: dict[str, Any]) -> dict[str, Any]:

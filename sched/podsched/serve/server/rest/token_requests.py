@@ -16,7 +16,7 @@ from podsched.serve.server import errors
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.errors import ApiError, Violation
-from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, member, parsed
+from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, member
 from podsched.serve.server.rest.failures import (
     RestError,
     bad_request,
@@ -24,6 +24,7 @@ from podsched.serve.server.rest.failures import (
     check_method,
     no_such_resource,
 )
+from podsched.serve.server.rest.large_bodies import parsed_body
 from podsched.serve.server.rest.messages import Answer, Request, encode
 from podsched.serve.server.rest.routes import Target
 
@@ -61,7 +62,7 @@ class TokenRequests:
         kind, namespace, name = target.resource.kind, target.namespace, target.name
         rights().check("create", kind, namespace, name, "token")
         dry = asks_dry_run(request, "CreateOptions")
-        content, _ = parsed(request, request.body, _KIND)
+        content, _ = await parsed_body(request, _KIND)
         check_kind(content, _KIND, (_VERSION,))
         metadata, spec = member(content, "metadata"), member(content, "spec")
         for field, wanted in (("name", name), ("namespace", namespace)):

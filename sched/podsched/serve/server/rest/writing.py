@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Any, Final, ParamSpec, TypeVar, cast
-from weakref import WeakKeyDictionary
+from typing import Any, cast
 
 from podsched.api.etcd_keys import local_key
 from podsched.api.kubelet_defaults import set_kubelet_defaults
@@ -19,14 +16,12 @@ from podsched.serve.server.call_warnings import add_warnings
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.fairness.turns import charge_call
 from podsched.serve.server.rest.bodies import (
     MAX_WARNINGS,
     Decoded,
     asks_dry_run,
     check_kind,
     manager_of,
-    parsed,
     read_object,
     validation_of,
 )
@@ -42,6 +37,7 @@ from podsched.serve.server.rest.checks import (
     uid_mismatch,
     update_error,
 )
+from podsched.serve.server.rest.large_bodies import apart, parsed_body
 from podsched.serve.server.rest.managers import Manager, applied, managed, normalized
 from podsched.serve.server.rest.media import Form, form_of
 from podsched.serve.server.rest.messages import Answer, Request
@@ -53,12 +49,6 @@ from podsched.serve.server.rest.resources import Resource
 from podsched.serve.server.rest.routes import Target
 from podsched.serve.server.rest.views import patchable
 from podsched.serve.server.rewriting import Rewrite
-
-_T = TypeVar("_T")
-_P = ParamSpec("_P")
-#: Bytes from which on a body is large: about 2 ms of work, ten times what a thread costs.
-_LARGE: Final = 32 << 10
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
 class Writing:
@@ -290,11 +280,11 @@ def _patched(
 
 async def _body_of(request: Request, resource: Resource, level: str, turn: Turn) -> Decoded:
     """Return the object in the body of a request. Raises ApiError."""
-    size, kind = len(request.body), resource.kind.name
-    content, doubled = await apart(size, parsed, request, request.body, kind)
+    kind = resource.kind.name
+    content, doubled = await parsed_body(request, kind)
     check_kind(content, kind, (resource.api_version,))
     await turn.pause()
-    return await apart(size, read_object, resource, content, doubled, level)
+    return await apart(len(request.body), read_object, resource, content, doubled, level)
 
 
 def _own_part(target: Target, message: AnyObject, entry: Entry) -> AnyObject:
@@ -306,30 +296,3 @@ def _own_part(target: Target, message: AnyObject, entry: Entry) -> AnyObject:
 
 def _form(request: Request) -> Form:
     return form_of(request.headers.get("accept"), Form.TABLE, Form.PARTIAL)
-
-
-async def apart(size: int, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Return what a function returns for a body of ``size`` bytes. Raises its exceptions.
-
-    For a large body it is called in a thread, so it must only read what others use. Parsing,
-    decoding and patching 3 MB takes up to a second. One thread at a time competes with the event
-    loop, which waits for it for at most a switch of threads (``sys.setswitchinterval``), or until a
-    call of C code has returned, such as of the JSON parser: 20 ms. The caller's flow is charged.
-    """
-    if size < _LARGE:
-        return function(*args, **kwargs)
-    seconds = 0.0
-
-    def measured() -> _T:
-        nonlocal seconds
-        began = time.thread_time()
-        try:
-            return function(*args, **kwargs)
-        finally:
-            seconds = time.thread_time() - began
-
-    async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-        try:
-            return await asyncio.to_thread(measured)
-        finally:
-            charge_call(seconds)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from podsched.serve.server.rest import checks, writing
-from podsched.serve.server.rest.writing import apart
+from podsched.serve.server.rest import checks, large_bodies, writing
+from podsched.serve.server.rest.large_bodies import apart
 from support.kube_client import KubeClient
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -51,6 +51,16 @@ async def test_the_error_of_a_large_body_is_the_callers() -> None:
         await apart(1 << 20, int, "x")
 
 
+def noting(threads: list[int], step: Callable[..., Any]) -> Callable[..., Any]:
+    """A step that notes the thread that it is called in."""
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        threads.append(threading.get_ident())
+        return step(*args, **kwargs)
+
+    return noted
+
+
 @pytest.mark.parametrize(
     ("method", "body", "media"),
     [
@@ -71,21 +81,14 @@ async def test_no_step_of_a_large_write_is_done_in_the_event_loops_thread(
     if method != "POST":
         assert (await kube.request("POST", MAPS, config_map(a="b"))).status == 201
     threads: list[int] = []
-
-    def noting(step: Callable[..., Any]) -> Callable[..., Any]:
-        def noted(*args: Any, **kwargs: Any) -> Any:
-            threads.append(threading.get_ident())
-            return step(*args, **kwargs)
-
-        return noted
-
     for module, names in (
-        (writing, ("parsed", "read_object", "patched_content", "read_patched")),
+        (large_bodies, ("parsed",)),
+        (writing, ("read_object", "patched_content", "read_patched")),
         (writing, ("applied_config", "normalized", "applied", "managed")),
         (checks, ("read_object",)),
     ):
         for name in names:
-            monkeypatch.setattr(module, name, noting(getattr(module, name)))
+            monkeypatch.setattr(module, name, noting(threads, getattr(module, name)))
     path = MAPS if method == "POST" else f"{MAPS}/m"
     answer = await kube.request(
         method,
@@ -97,4 +100,27 @@ async def test_no_step_of_a_large_write_is_done_in_the_event_loops_thread(
     if method == "PUT":
         threads = threads[:2]  # ``managed`` comes last, and has nothing to do here.
     assert len(threads) >= 2
+    assert threading.get_ident() not in threads
+
+
+PADDING = [{"a": "b"}] * 5000
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("DELETE", f"{MAPS}/m", {"kind": "DeleteOptions", "apiVersion": "v1"}),
+        ("POST", f"{PODS}/web/binding", {"target": {"name": "n"}, "metadata": {"name": "web"}}),
+        ("POST", f"{PODS}/web/eviction", {"apiVersion": "policy/v1", "metadata": {"name": "web"}}),
+        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {}),
+    ],
+)
+async def test_a_large_body_of_a_small_kind_is_not_parsed_in_the_event_loops_thread(
+    kube: KubeClient, monkeypatch: pytest.MonkeyPatch, method: str, path: str, body: dict[str, Any]
+) -> None:
+    threads: list[int] = []
+    monkeypatch.setattr(large_bodies, "parsed", noting(threads, large_bodies.parsed))
+    await kube.request(method, path, json.dumps({**body, "padding": PADDING}).encode())
+    assert len(threads) == 1
     assert threading.get_ident() not in threads
