@@ -57,12 +57,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return marked
 
 
-def parsed(request: Request, raw: bytes, expected: str) -> tuple[Any, list[str]]:
-    """Return a body as JSON, and the paths of its duplicate fields.
+def parsed(request: Request, expected: str) -> tuple[Any, list[str]]:
+    """Return the body of a request as JSON, and the paths of its duplicate fields.
 
-    Raises RestError 400 and 415.
+    expected: the kind, for messages. Raises RestError 400 and 415.
     """
-    media = media_of(request)
+    media, raw = media_of(request), request.body
     if media == PROTOBUF:
         try:
             return decode(raw), []

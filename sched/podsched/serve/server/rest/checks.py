@@ -40,11 +40,11 @@ _NAMESPACES: Final = (
 )
 
 
-def applied_config(target: Target, request: Request, raw: bytes) -> dict[str, Any]:
+def applied_config(target: Target, request: Request) -> dict[str, Any]:
     """Return the configuration of a server-side apply, YAML or JSON. Raises ApiError."""
     resource = target.resource
     as_yaml = replace(request, headers={**request.headers, "content-type": YAML})
-    config, _ = parsed(as_yaml, raw, resource.kind.name)
+    config, _ = parsed(as_yaml, resource.kind.name)
     if is_large(config):
         text = f"a configuration may have {MAX_FIELDS:,} fields at most: create or replace instead"
         raise errors.too_large(text)

@@ -20,11 +20,8 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDict
 
 
 async def parsed_body(request: Request, expected: str) -> tuple[Any, list[str]]:
-    """Return the body of a request as JSON, and the paths of its duplicate fields.
-
-    Raises RestError 400 and 415.
-    """
-    return await apart(len(request.body), parsed, request, request.body, expected)
+    """Return what ``parsed`` returns. Raises RestError 400 and 415."""
+    return await apart(len(request.body), parsed, request, expected)
 
 
 async def apart(size: int, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:

@@ -221,7 +221,7 @@ class Writing:
         resource = target.resource
         turn = Turn()
         size = len(request.body)
-        config = await apart(size, applied_config, target, request, request.body)
+        config = await apart(size, applied_config, target, request)
         await turn.pause()
         await apart(size, read_object, resource, config, (), level)
         config = await apart(size, normalized, resource, config)
