@@ -50,9 +50,9 @@ class New(NamedTuple):
 
     @property
     def compares(self) -> tuple[Compare, ...]:
-        """The conditions of its write, beside those that every write has."""
+        """The conditions of its write, beside the fence."""
         keys = (object_key(self.kind, self.key), *self.exclusive)
-        return tuple(map(Compare.absent, keys))
+        return (*map(Compare.absent, keys), *is_no_lock(self))
 
     @property
     def ops(self) -> tuple[WriteOp, ...]:
@@ -104,15 +104,17 @@ def only_entry(outcomes: Sequence[Outcome]) -> Entry:
 # ------------------------------------------------------------------ conditions
 
 
-def conditions(item: New | Mutation, fence: Fence | None) -> tuple[Compare, ...]:
-    """Return what every write for a client compares.
+def still_leads(fence: Fence | None) -> tuple[Compare, ...]:
+    """Return the compare that fails once another leader's term has begun.
 
-    The write fails once another leader's term has begun: a term's number is the revision at which
-    its leader wrote the term key of the lock. And no client writes a lock of the schedulers.
+    A term's number is the revision at which its leader wrote the term key of the lock.
     """
-    leads = () if fence is None else (Compare.mod_revision_is(term_key(fence.lock), fence.term),)
-    no_lock = (Compare.absent(term_key(item.key)),) if may_be_lock(item) else ()
-    return (*leads, *no_lock)
+    return () if fence is None else (Compare.mod_revision_is(term_key(fence.lock), fence.term),)
+
+
+def is_no_lock(item: New | Mutation) -> tuple[Compare, ...]:
+    """Return the compare that fails if a client writes a lock of the schedulers."""
+    return (Compare.absent(term_key(item.key)),) if may_be_lock(item) else ()
 
 
 def may_be_lock(item: New | Mutation) -> bool:
@@ -128,7 +130,7 @@ def may_be_lock(item: New | Mutation) -> bool:
 def refusal(
     item: New | Mutation, fence: Fence | None, current: Mapping[str, KeyValue | None]
 ) -> ApiError | None:
-    """Return the error if one of ``conditions`` failed, the fence first.
+    """Return the error if the compare of the fence failed, or else that of the lock.
 
     current: the present values of the compared keys.
     """

@@ -32,11 +32,12 @@ from podsched.serve.server.mutations import (
     New,
     Outcome,
     Step,
-    conditions,
     creation_refusal,
+    is_no_lock,
     may_be_lock,
     only_entry,
     refusal,
+    still_leads,
 )
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.errors import MaybeApplied, StoreError, TooLarge
@@ -152,7 +153,8 @@ class ObjectStorage:
         # Noted before the write, because the watch may deliver it before the answer comes.
         for item in items:
             self._cache.written.note(item.kind, item.key, item.value)
-        writes = [Write((*item.compares, *conditions(item, fence)), item.ops) for item in items]
+        leads = still_leads(fence)
+        writes = [Write((*item.compares, *leads), item.ops) for item in items]
         results = await _write(self._store, writes)
         return [
             await _created(self._store, item, result, fence)
@@ -168,18 +170,17 @@ class ObjectStorage:
         item, None if only other objects prevented the write; and, by local key, the current
         versions (None: deleted) of the ``changes`` that were not at the expected one.
         """
-        # Without duplicates: the condition on the fence is that of every item.
-        compares, ops = dict[Compare, None](), list[WriteOp]()
+        compares, ops = [*still_leads(fence)], list[WriteOp]()
         for item in items:
             self._cache.written.note(item.kind, item.key, item.value)
-            compares |= dict.fromkeys((*conditions(item, fence), *item.compares))
+            compares += item.compares
             ops += item.ops
         for base, value in changes:
             self._cache.written.note(base.kind, base.key, value)
             key = object_key(base.kind, base.key)
-            compares[Compare.mod_revision_is(key, base.revision)] = None
+            compares.append(Compare.mod_revision_is(key, base.revision))
             ops.append(Put(key, value))
-        result = (await _write(self._store, [Write(tuple(compares), ops)]))[0]
+        result = (await _write(self._store, [Write(compares, ops)]))[0]
         if isinstance(result, StoreError) or result.succeeded:
             # All items share the result of the one transaction.
             return [await _created(self._store, item, result, fence) for item in items], {}
@@ -225,7 +226,7 @@ class ObjectStorage:
         try:
             current = {
                 compare.key: (await self._store.get(compare.key)).kv
-                for compare in conditions(mutation, fence)
+                for compare in (*still_leads(fence), *is_no_lock(mutation))
             }
             entry = await self.get(mutation.kind, mutation.key)
             if (refused := refusal(mutation, fence, current)) is not None:
@@ -253,7 +254,8 @@ class ObjectStorage:
             tries = await self._compute_steps(pending, mutations, outcomes)
             if not tries:
                 break
-            writes = [_write_of(t, mutations[t.item], fence) for t in tries]
+            leads = still_leads(fence)
+            writes = [_write_of(t, mutations[t.item], leads) for t in tries]
             results = await _write(self._store, writes)
             pending = []
             for attempt, result in zip(tries, results, strict=True):
@@ -303,7 +305,7 @@ class ObjectStorage:
         attempt = _Attempt(0, base, True, mutation.change(base))
         if attempt.step is None:
             return base
-        result = (await _write(self._store, [_write_of(attempt, mutation, fence)]))[0]
+        result = (await _write(self._store, [_write_of(attempt, mutation, still_leads(fence))]))[0]
         outcome = await self._outcome_of(attempt, mutation, result, fence)
         if isinstance(outcome, ApiError):
             raise outcome
@@ -427,16 +429,18 @@ async def _after_fault(
     return errors.of_store(error)
 
 
-def _write_of(attempt: _Attempt, mutation: Mutation, fence: Fence | None) -> Write:
+def _write_of(attempt: _Attempt, mutation: Mutation, leads: tuple[Compare, ...]) -> Write:
+    """Return the write of an attempt; leads: the compare of the fence."""
     key = object_key(mutation.kind, mutation.key)
     step, base = attempt.step, attempt.base
     if step is None or base is None:
         # Fails if the object exists, and returns it: a read that can be batched with writes.
-        return Write((Compare.absent(key), *conditions(mutation, fence)), ())
+        return Write((Compare.absent(key), *leads, *is_no_lock(mutation)), ())
     op: WriteOp = Delete(key) if step.value is None else Put(key, step.value, step.lease)
     compares = (
         Compare.mod_revision_is(key, base.revision),
-        *conditions(mutation, fence),
+        *leads,
+        *is_no_lock(mutation),
         *step.compares,
     )
     return Write(compares, (op, *step.ops))
