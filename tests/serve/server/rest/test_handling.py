@@ -227,6 +227,22 @@ async def test_a_patch_that_copies_itself_again_and_again_is_refused(
     assert refused.status == 413
 
 
+async def test_several_checks_of_a_probe_are_excluded_by_a_parameter_each(world: World) -> None:
+    answers: list[Answer] = []
+
+    async def send(answer: Answer, call: Call) -> None:
+        answers.append(answer)
+
+    checks = HealthChecks()
+    for name in ("etcd", "informer-sync", "shutdown"):
+        checks.add(name, lambda: "it fails")
+    handler = Handler(world.core, Pipeline(), Probes(checks))
+    asked = replace(request_of("system:unsecured", "/readyz"), headers={"host": "localhost"})
+    values = {"exclude": ["etcd,shutdown", "informer-sync"]}
+    await handler.handle(replace(asked, query={"exclude": "etcd,shutdown"}, values=values), send)
+    assert answers[0].status == 200
+
+
 async def test_metrics_that_are_requested_at_once_are_rendered_once(world: World) -> None:
     now, made, answers = 0.0, list[str](), list[Answer]()
 

@@ -22,7 +22,6 @@ from podsched.serve.server.pipeline import Call
 from podsched.serve.server.rest.failures import RestError, bad_request, failure
 from podsched.serve.server.rest.handling import Handler
 from podsched.serve.server.rest.messages import (
-    DRY_RUN,
     MAX_BODY_BYTES,
     Answer,
     Request,
@@ -290,7 +289,6 @@ def _request(asked: web.BaseRequest, body: Callable[[], Awaitable[bytes]]) -> Re
     uri = asked.raw_path.encode("utf-8", "surrogateescape").decode("latin-1")
     path, _, query = uri.partition("?")
     values = query_of(query)
-    dry_run = values.get(DRY_RUN, [])
     return Request(
         method=asked.method,
         path=unquote(path),
@@ -301,8 +299,7 @@ def _request(asked: web.BaseRequest, body: Callable[[], Awaitable[bytes]]) -> Re
         certificate=certificate_of(asked),
         receive=body,
         cost=_protocol_of(asked).take_cost,
-        dry_run=dry_run,
-        contradiction=next((n for n, v in values.items() if n != DRY_RUN and len({*v}) > 1), ""),
+        values=values,
         target=uri,
         header_lines=lines,
         over_loopback=not asked.secure and is_loopback(address_of(asked)),

@@ -19,7 +19,7 @@ from podsched.api.quantity import QuantityError, canonical
 from podsched.serve.server.patching import is_deep
 from podsched.serve.server.rest.failures import RestError, bad_request, failed_option
 from podsched.serve.server.rest.media import ACCEPTED
-from podsched.serve.server.rest.messages import JSON, Request
+from podsched.serve.server.rest.messages import DRY_RUN, JSON, Request
 from podsched.serve.server.rest.protobuf_bodies import MEDIA as PROTOBUF
 from podsched.serve.server.rest.protobuf_bodies import ProtobufError, UnsupportedKindError, decode
 from podsched.serve.server.rest.resources import Resource
@@ -219,7 +219,7 @@ def dry_run(values: Sequence[str], options: str) -> bool:
 
 def asks_dry_run(request: Request, options: str) -> bool:
     """Return whether the query asks for a dry run. Raises RestError 422."""
-    return dry_run(request.dry_run, options)
+    return dry_run(request.values.get(DRY_RUN, ()), options)
 
 
 class _Plan(NamedTuple):

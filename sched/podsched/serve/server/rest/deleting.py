@@ -21,7 +21,7 @@ from podsched.serve.server.rest.failures import about, bad_request, failed_optio
 from podsched.serve.server.rest.fields import checked_fields
 from podsched.serve.server.rest.large_bodies import parsed_body
 from podsched.serve.server.rest.media import Form, form_of
-from podsched.serve.server.rest.messages import Answer, Request, encode
+from podsched.serve.server.rest.messages import DRY_RUN, Answer, Request, encode
 from podsched.serve.server.rest.options import ListOptions, flag, is_version, number
 from podsched.serve.server.rest.reading import Reading
 from podsched.serve.server.rest.routes import Target
@@ -63,7 +63,7 @@ class DeleteOptions:
         found: dict[str, Any] = {
             "gracePeriodSeconds": number(query, "gracePeriodSeconds"),
             "propagationPolicy": query.get("propagationPolicy"),
-            "dryRun": [*request.dry_run],
+            DRY_RUN: [*request.values.get(DRY_RUN, ())],
         }
         if "orphanDependents" in query:
             found["orphanDependents"] = flag(query, "orphanDependents")

@@ -30,7 +30,7 @@ from podsched.serve.server.rest.failures import (
     no_such_resource,
     page_not_found,
 )
-from podsched.serve.server.rest.messages import Answer, Request
+from podsched.serve.server.rest.messages import LISTS, Answer, Request
 from podsched.serve.server.rest.probes import Probes
 from podsched.serve.server.rest.proxying import Proxying
 from podsched.serve.server.rest.reading import Reading
@@ -146,10 +146,7 @@ class Handler:
             if isinstance(found, Target) and found.subresource in PASSED_ON:
                 await self._pass_on(found, request, call, send)
                 return
-            if request.contradiction:
-                # Kubernetes uses the first value, but the client may have meant another.
-                shown = request.contradiction[:100]
-                raise bad_request(f"{shown}: several different values in the query, give one")
+            _check_values(request)
             if isinstance(found, Exception):
                 # Raised within the call, so that it is authenticated, limited and audited.
                 raise found
@@ -227,6 +224,16 @@ async def _nothing() -> bytes:
 
 def _forbidden(why: str) -> RestError:
     return RestError(403, "Forbidden", why, {}, code=StatusCode.PERMISSION_DENIED)
+
+
+def _check_values(request: Request) -> None:
+    """Raise ApiError for a parameter with several different values.
+
+    Kubernetes uses the first one, but the client may have meant another.
+    """
+    for name, values in request.values.items():
+        if name not in LISTS and len({*values}) > 1:
+            raise bad_request(f"{name[:100]}: several different values in the query, give one")
 
 
 def _is_of_another(host: str) -> bool:

@@ -12,8 +12,9 @@ import orjson
 from podsched.serve.server.kubelets.relay import Stream
 
 JSON: Final = "application/json"
-#: The only parameter that is a list.
-DRY_RUN: Final = "dryRun"
+DRY_RUN, EXCLUDE = "dryRun", "exclude"
+#: Parameters of a query that are lists, beside those for kubelets.
+LISTS: Final = frozenset({DRY_RUN, EXCLUDE})
 TEXT: Final = "text/plain; charset=utf-8"
 
 #: Max bytes of a body, as in kube-apiserver.
@@ -34,11 +35,10 @@ def encode_list(head: Mapping[str, Any], items: Iterable[bytes], name: str = "it
 class Request:
     """An HTTP request; ``path`` is percent-decoded.
 
-    query: the first value of each name; dry_run: all values of ``dryRun``, the only list;
-    contradiction: the name of another parameter with several different values, "" if none; body:
-    what ``receive`` has returned, b"" before; target: path and query as received; uri: their
-    beginning; header_lines: all headers, repeated ones included; over_loopback: whether it came
-    from this machine without TLS.
+    query: the first value of each name; values: all values of each; body: what ``receive`` has
+    returned, b"" before; target: path and query as received; uri: their beginning; header_lines:
+    all headers, repeated ones included; over_loopback: whether it came from this machine without
+    TLS.
     """
 
     method: str
@@ -53,8 +53,7 @@ class Request:
     cost: Callable[[], float] = float
     """Returns the seconds that parsing has taken on its connection since the last call of this."""
     body: bytes = b""
-    dry_run: Sequence[str] = ()
-    contradiction: str = ""
+    values: Mapping[str, Sequence[str]] = field(default_factory=dict)
     target: str = ""
     header_lines: Sequence[tuple[str, str]] = ()
     over_loopback: bool = False

@@ -34,7 +34,7 @@ from podsched.serve.server.rest.kubelet_lookup import (
     failed,
     pieces_of,
 )
-from podsched.serve.server.rest.messages import TEXT, Answer, Request, Upgrade, query_of
+from podsched.serve.server.rest.messages import TEXT, Answer, Request, Upgrade
 from podsched.serve.server.rest.options import flag, number
 from podsched.serve.server.rest.routes import Target
 
@@ -82,9 +82,8 @@ class PodStreams:
 
     async def exec(self, target: Target, request: Request, held: ExitStack) -> Answer:
         """Run a command in a container."""
-        asked = query_of(request.target.partition("?")[2])
-        options = _stream_options(asked)
-        commands = asked.get("command", [])
+        options = _stream_options(request.query)
+        commands = request.values.get("command", ())
         if not any(commands):
             raise _invalid("PodExecOptions", target.name, "command: Required value")
         options += [("command", part) for part in commands]
@@ -92,13 +91,13 @@ class PodStreams:
 
     async def attach(self, target: Target, request: Request, held: ExitStack) -> Answer:
         """Attach to a container."""
-        options = _stream_options(query_of(request.target.partition("?")[2]))
+        options = _stream_options(request.query)
         return await self._upgraded("attach", target, request, options, held)
 
     async def port_forward(self, target: Target, request: Request, held: ExitStack) -> Answer:
         """Forward ports of a pod."""
         # The ports of a WebSocket; SPDY names them in its streams.
-        ports = query_of(request.target.partition("?")[2]).get("ports", [])
+        ports = request.values.get("ports", ())
         for text in ports:
             if not all(p.isdecimal() and 0 < int(p) < 1 << 16 for p in text[:6000].split(",")):
                 raise bad_request(f"ports: {text[:100]!r} is not a port from 1 to 65535")
@@ -165,11 +164,10 @@ def _log_options(query: Mapping[str, str], name: str) -> dict[str, str]:
     return found
 
 
-def _stream_options(asked: Mapping[str, list[str]]) -> list[tuple[str, str]]:
+def _stream_options(query: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the query for a kubelet of the options of exec and attach."""
     names = (("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty"))
-    first = {name: values[0] for name, values in asked.items()}
-    return [(theirs, "1") for name, theirs in names if flag(first, name)]
+    return [(theirs, "1") for name, theirs in names if flag(query, name)]
 
 
 def _container(pod: Pod, asked: str) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.rest.failures import check_method, page_not_found
-from podsched.serve.server.rest.messages import TEXT, Answer, Request
+from podsched.serve.server.rest.messages import EXCLUDE, TEXT, Answer, Request
 from podsched.telemetry.health import HealthChecks, Probe
 
 Metrics = Callable[[str], tuple[bytes, str]]
@@ -50,7 +50,7 @@ class Probes:
             if one is None:
                 return page_not_found()
             return Answer(one.text.encode(), 200 if one.ok else 500, TEXT)
-        exclude = request.query.get("exclude", "").split(",") if "exclude" in request.query else []
+        exclude = [name for v in request.values.get(EXCLUDE, ()) for name in v.split(",")]
         found = self._checks.answer(
             Probe(first), verbose="verbose" in request.query, exclude=exclude
         )
