@@ -41,7 +41,7 @@ def request_of(user: str, path: str) -> Request:
         path=path,
         query={},
         headers={"user": user},
-        uri=path,
+        target=path,
         connection=user,
         certificate=None,
         receive=nothing,

@@ -286,21 +286,20 @@ def _request(asked: web.BaseRequest, body: Callable[[], Awaitable[bytes]]) -> Re
     lines = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in asked.raw_headers]
     for name, value in lines:
         headers.setdefault(name.lower(), value)
-    uri = asked.raw_path.encode("utf-8", "surrogateescape").decode("latin-1")
-    path, _, query = uri.partition("?")
+    target = asked.raw_path.encode("utf-8", "surrogateescape").decode("latin-1")
+    path, _, query = target.partition("?")
     values = query_of(query)
     return Request(
         method=asked.method,
         path=unquote(path),
         query={name: found[0] for name, found in values.items()},
         headers=headers,
-        uri=uri[:2000],
+        target=target,
         connection=peer_of(asked),
         certificate=certificate_of(asked),
         receive=body,
         cost=_protocol_of(asked).take_cost,
         values=values,
-        target=uri,
         header_lines=lines,
         over_loopback=not asked.secure and is_loopback(address_of(asked)),
     )

@@ -68,6 +68,8 @@ _NO_IMPERSONATION: Final = (
 #: Subresources that are a part of their object, which is answered.
 _OF_PARTS: Final = ("status", "approval", *POD_PARTS)
 _WITHOUT_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+#: Max characters of a path and query in the audit log.
+_LONGEST_URI: Final = 2000
 #: The method in metrics and the audit log for requests that concern no object.
 DISCOVERY: Final = "Discovery"
 
@@ -131,7 +133,7 @@ class Handler:
             raise _forbidden(_NO_BROWSERS)
         if self._open and request.over_loopback and _is_of_another(request.headers.get("host", "")):
             raise _forbidden(_ANOTHER_HOST)
-        async with Call(name, request, self._pipeline, request.uri) as call:
+        async with Call(name, request, self._pipeline, request.target[:_LONGEST_URI]) as call:
             await call.arrive()
             another = impersonated(request.header_lines, caller())
             if another is not None:

@@ -36,16 +36,15 @@ class Request:
     """An HTTP request; ``path`` is percent-decoded.
 
     query: the first value of each name; values: all values of each; body: what ``receive`` has
-    returned, b"" before; target: path and query as received; uri: their beginning; header_lines:
-    all headers, repeated ones included; over_loopback: whether it came from this machine without
-    TLS.
+    returned, b"" before; target: path and query as received; header_lines: all headers, repeated
+    ones included; over_loopback: whether it came from this machine without TLS.
     """
 
     method: str
     path: str
     query: Mapping[str, str]
     headers: Mapping[str, str]
-    uri: str
+    target: str
     connection: str
     certificate: bytes
     receive: Callable[[], Awaitable[bytes]]
@@ -54,7 +53,6 @@ class Request:
     """Returns the seconds that parsing has taken on its connection since the last call of this."""
     body: bytes = b""
     values: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    target: str = ""
     header_lines: Sequence[tuple[str, str]] = ()
     over_loopback: bool = False
 
