@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 
 from podsched.api.conditions import is_terminating
-from podsched.api.objects import Namespace
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.access.object_checks import check_own
 from podsched.serve.server.access.rights import rights
@@ -90,7 +89,8 @@ class Deleter:
         deletion = await self._deletion(request)
 
         def change(entry: Entry) -> Step | None:
-            if isinstance(entry.message, Namespace) and is_terminating(entry.message):
+            is_namespace = entry.kind is NAMESPACE and entry.is_readable()
+            if is_namespace and is_terminating(entry.message):
                 return None
             step = deletion.change(entry)
             return marked_first(entry, step, self._now(), request.propagation_policy)
