@@ -96,13 +96,13 @@ class PodOperations:
         return await self._storage.mutate_planned(planned, fence, dry_run=dry_run)
 
     async def bind_like_kubernetes(
-        self, binding: Binding, add_metadata: PodChange, *, dry_run: bool = False
+        self, binding: Binding, add_metadata: PodChange, *, version: str = "", dry_run: bool = False
     ) -> Entry:
         """Bind a pod as Kubernetes' binding subresource does: the node need not exist.
 
         Kubernetes' schedulers have no fence, so none is required; podsched's own leaders notice
-        these bindings (``bind_guard``). add_metadata: adds the binding's labels and annotations.
-        Raises ApiError.
+        these bindings (``bind_guard``). add_metadata: adds the binding's labels and annotations;
+        version: the resourceVersion that the pod must have, "" for any. Raises ApiError.
         """
         _check_binding(binding)
         now = timestamp(self._now(), whole=True)
@@ -111,6 +111,8 @@ class PodOperations:
         node_known = self._cache.get(NODE, binding.node_name) is not None
 
         def change(entry: Entry) -> Step | None:
+            if version not in ("", current := str(entry.revision)):
+                raise errors.precondition(POD, binding.name, "ResourceVersion", version, current)
             step = bind_step(entry, binding, now, fenced=False, add_metadata=add_metadata)
             if step is None or not node_known:  # other schedulers do not use an unknown node
                 return step

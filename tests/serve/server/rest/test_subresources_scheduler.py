@@ -100,3 +100,25 @@ async def test_what_it_may_not_is_refused(world: World) -> None:
     other = {"metadata": {"name": "other"}, "spec": {"holderIdentity": "a"}}
     await client.request("POST", LEASES, other)
     assert (await client.request("PUT", f"{LEASES}/other", other)).status == 403
+
+
+async def test_a_binding_to_a_version_of_a_pod_needs_no_right_to_read_it(world: World) -> None:
+    """The version is compared by the write that binds the pod."""
+    role = ClusterRole(rules=[rule("create", "pods/binding")])
+    role.metadata.name = "binder"
+    for item in (role, binding_of("binder", SCHEDULER.user)):
+        await world.core.creator.create(item)
+    entry = await world.core.creator.create(pod("a"))
+    await world.core.reflector.wait_until_fresh()
+    pipeline = Pipeline(authenticate=lambda _: SCHEDULER, authorize=world.core.authorizer.rights_of)
+    binder = KubeClient(world.core, pipeline)
+
+    def binding(version: int) -> dict[str, object]:
+        metadata = {"name": "a", "resourceVersion": str(version)}
+        return {"metadata": metadata, "target": {"kind": "Node", "name": "n"}}
+
+    other = await binder.request("POST", f"{PODS}/a/binding", binding(entry.revision + 1))
+    assert other.status == 409
+    assert "Precondition failed" in other.json["message"]
+    bound = await binder.request("POST", f"{PODS}/a/binding", binding(entry.revision))
+    assert bound.status == 201, bound.json

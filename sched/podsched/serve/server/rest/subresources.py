@@ -63,22 +63,15 @@ class Subresources:
             uid=str(metadata.get("uid") or ""),
             node_name=str(node["name"]),
         )
+        version = str(metadata.get("resourceVersion") or "")
+        add_metadata = self._metadata_change(binding, metadata)
         try:
-            await self._bind(binding, metadata, dry=dry)
+            await self._core.pods.bind_like_kubernetes(
+                binding, add_metadata, version=version, dry_run=dry
+            )
         except ApiError as error:
             raise _of_binding(target, binding, error) from None
         return Answer(encode(_SUCCESS), 201)
-
-    async def _bind(self, binding: v1.Binding, metadata: dict[str, Any], *, dry: bool) -> None:
-        version = str(metadata.get("resourceVersion") or "")
-        if version:
-            entry = await self._core.registry.get("Pod", binding.namespace, binding.name)
-            if version != str(entry.revision):
-                kind = entry.kind
-                current = str(entry.revision)
-                raise errors.precondition(kind, binding.name, "ResourceVersion", version, current)
-        add_metadata = self._metadata_change(binding, metadata)
-        await self._core.pods.bind_like_kubernetes(binding, add_metadata, dry_run=dry)
 
     def _metadata_change(
         self, binding: v1.Binding, metadata: dict[str, Any]
