@@ -52,18 +52,25 @@ class Registry:
 
     # ------------------------------------------------------------------ reading
 
-    async def get(self, kind_name: str, namespace: str, name: str) -> Entry:
-        """Return the current object. Raises ApiError."""
-        entry = await self.get_raw(kind_name, namespace, name)
+    async def get(self, kind_name: str, namespace: str, name: str, subresource: str = "") -> Entry:
+        """Return the current object. Raises ApiError.
+
+        subresource: the one that is asked for; the right to it is enough.
+        """
+        entry = await self.get_raw(kind_name, namespace, name, subresource)
         if not entry.is_readable():
             raise errors.unreadable(entry.kind, name)
         return entry
 
-    async def get_raw(self, kind_name: str, namespace: str, name: str) -> Entry:
-        """Return the current object, even if it cannot be decoded. Raises ApiError."""
+    async def get_raw(
+        self, kind_name: str, namespace: str, name: str, subresource: str = ""
+    ) -> Entry:
+        """Return the current object, as ``get``, even if it cannot be decoded."""
         kind, key = address_of(kind_name, namespace, name)
-        own = rights()
-        own.check("get", kind, local_namespace(kind, namespace), name)
+        own, within = rights(), local_namespace(kind, namespace)
+        part = f"{kind.plural}/{subresource}"
+        if not (subresource and own.permit("get", kind.group, part, within, name)):
+            own.check("get", kind, within, name)
         entry = await self._storage.get(kind, key)
         if own.node is not None and kind.name in ("Node", "Pod"):
             own.node.check_read(kind, entry.message)

@@ -56,6 +56,12 @@ def test_no_role_of_users_may_bind_or_touch_nodes_and_leases(role: str) -> None:
     assert not resources & {"pods/binding", "pods/status", "nodes", "leases", "*"}
 
 
+def test_who_may_edit_workloads_may_scale_them() -> None:
+    """As with Kubernetes' role; kubectl scale changes nothing else."""
+    scales = {r: verbs for verbs, _, named in CLUSTER_ROLES["edit"] for r in named if "/" in r}
+    assert {"patch", "update"} <= set(scales["deployments/scale"])
+
+
 async def test_a_controller_of_kube_controller_manager_has_the_rights_of_its_own(
     world: World,
 ) -> None:

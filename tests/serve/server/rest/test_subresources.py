@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from podsched.api.objects import ClusterRole, PolicyRule
+from podsched.serve.server.pipeline import Pipeline
+from support.access_world import binding_of, identity, rule
 from support.api_objects import pod
 from support.api_world import World
 from support.kube_client import KubeClient
@@ -70,3 +75,36 @@ async def test_an_owner_is_scaled(kube: KubeClient) -> None:
     scale["spec"]["replicas"] = 3
     assert (await kube.request("PUT", f"{sets}/web/scale", scale)).json["spec"] == {"replicas": 3}
     assert (await kube.get(f"{sets}/web")).json["spec"]["replicas"] == 3
+
+
+@pytest.mark.parametrize(
+    ("rules", "statuses"),
+    [
+        ([rule("get update", "replicasets/scale", groups=("apps",))], (200, 200)),
+        ([rule("get", "replicasets", groups=("apps",))], (200, 403)),
+        ([rule("update", "replicasets", groups=("apps",))], (403, 403)),
+    ],
+    ids=["the scale alone", "reading the object", "neither"],
+)
+async def test_scaling_needs_rights_to_the_scale(
+    world: World, rules: list[PolicyRule], statuses: tuple[int, int]
+) -> None:
+    """A HorizontalPodAutoscaler's controller has no others; who reads the object reads it, too."""
+    sets = "/apis/apps/v1/namespaces/default/replicasets"
+    labels = {"app": "web"}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}}
+    pod_spec = {"containers": [{"name": "main", "image": "app:1"}]}
+    template = {"metadata": {"labels": labels}, "spec": pod_spec}
+    manifest = {"metadata": {"name": "web"}, "spec": {**spec, "template": template}}
+    assert (await KubeClient(world.core).request("POST", sets, manifest)).status == 201
+    role = ClusterRole(metadata={"name": "scaler"}, rules=rules)
+    for item in (role, binding_of("scaler", "eve")):
+        await world.core.creator.create(item)
+    await world.core.reflector.wait_until_fresh()
+    rights_of = world.core.authorizer.rights_of
+    pipeline = Pipeline(authenticate=lambda _: identity("eve"), authorize=rights_of)
+    eve = KubeClient(world.core, pipeline)
+    scale = {"kind": "Scale", "apiVersion": "autoscaling/v1", "spec": {"replicas": 2}}
+    read = await eve.get(f"{sets}/web/scale")
+    written = await eve.request("PUT", f"{sets}/web/scale", scale)
+    assert (read.status, written.status) == statuses

@@ -70,6 +70,11 @@ _VIEW: tuple[_Rule, ...] = (
 )
 _EDIT: tuple[_Rule, ...] = (
     *_VIEW,
+    *(
+        (CHANGE, (k.group,), (f"{k.plural}/scale",))
+        for k in _of(Access.EDIT)
+        if "scale" in k.subresources
+    ),
     *_in_groups(_of(Access.EDIT), *WRITE),
     *_in_groups((k for k in _of(Access.EDIT) if k.secret), *READ),
     (("create",), _CORE, ("pods/eviction", "serviceaccounts/token")),

@@ -41,7 +41,7 @@ class Reading:
             )
         await self._reach(version_of(request.query))
         entry = await self._core.registry.get(
-            target.resource.kind.name, target.namespace, target.name
+            target.resource.kind.name, target.namespace, target.name, target.subresource
         )
         return self.shown(target, entry, form, request)
 

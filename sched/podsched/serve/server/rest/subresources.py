@@ -118,7 +118,7 @@ class Subresources:
     async def get_scale(self, target: Target, request: Request) -> Answer:
         """Answer with the Scale of a workload."""
         entry = await self._core.registry.get(
-            target.resource.kind.name, target.namespace, target.name
+            target.resource.kind.name, target.namespace, target.name, target.subresource
         )
         return Answer(encode(_scale(entry)))
 
