@@ -23,6 +23,7 @@ from podsched.serve.server.etcd_monitor import EtcdMonitor
 from podsched.serve.server.expiry import EventExpiry
 from podsched.serve.server.listing import Lister
 from podsched.serve.server.namespaces import Namespaces
+from podsched.serve.server.new_objects import NewObjects
 from podsched.serve.server.pods import PodOperations
 from podsched.serve.server.quotas.charging import QuotaCharging
 from podsched.serve.server.quotas.growth import GrowthCharging
@@ -61,7 +62,8 @@ class ServerCore:
         )
         guard = BindGuard(store)
         self.reflector = CacheReflector(store, self.cache, guard.forget)
-        self.storage = storage = ObjectStorage(store, self.cache, self.reflector)
+        self.storage = storage = ObjectStorage(store, self.cache)
+        new_objects = NewObjects(store, self.cache, self.reflector)
         sources = AdmissionSources(
             self.cache,
             self.reflector,
@@ -69,7 +71,7 @@ class ServerCore:
             pod_group_claims=settings.pod_group_claims,
         )
         self.namespaces = Namespaces(
-            storage,
+            new_objects,
             self.cache,
             self.reflector,
             required=settings.require_namespaces,
@@ -81,7 +83,7 @@ class ServerCore:
         self.watcher = Watcher(self.cache, self.reflector, settings.bookmark_seconds)
         quotas = QuotaIndex(self.cache)
         self.quota_recounter = UsageRecounter(store, self.cache, self.reflector, quotas, now=now)
-        charging = QuotaCharging(storage, quotas, self.quota_recounter, now=now)
+        charging = QuotaCharging(new_objects, quotas, self.quota_recounter, now=now)
         addresses = ServiceAddresses(self.cache, settings.service_cluster_ip_range)
         self.creator = Creator(
             sources, self.namespaces, expiry, charging, addresses, now=now, new_uid=new_uid

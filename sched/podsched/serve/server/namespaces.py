@@ -29,7 +29,7 @@ from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import Violation
 from podsched.serve.server.mutations import New, Step
-from podsched.serve.server.storage import ObjectStorage
+from podsched.serve.server.new_objects import NewObjects
 from podsched.serve.server.watchcache import Derived, WatchCache
 
 NAMESPACE = KINDS["Namespace"]
@@ -43,7 +43,7 @@ class Namespaces:
 
     def __init__(
         self,
-        storage: ObjectStorage,
+        new_objects: NewObjects,
         cache: WatchCache,
         reflector: CacheReflector,
         *,
@@ -51,7 +51,7 @@ class Namespaces:
         now: Callable[[], float],
         new_uid: Callable[[], str],
     ) -> None:
-        self._storage = storage
+        self._new_objects = new_objects
         self._cache = cache
         self._reflector = reflector
         self._required = required
@@ -111,7 +111,7 @@ class Namespaces:
         if not missing:
             return
         revision = 0
-        for outcome in await self._storage.create([self._new(name) for name in missing], None):
+        for outcome in await self._new_objects.create([self._new(name) for name in missing], None):
             if isinstance(outcome, Entry):
                 revision = max(revision, outcome.revision)
         if not revision:

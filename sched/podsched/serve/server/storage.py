@@ -1,7 +1,7 @@
-"""Stores objects in etcd with conditional writes (compare and swap).
+"""Changes objects in etcd with conditional writes (compare and swap).
 
-A new object is written if its key is absent, a changed one if the stored object still has the
-version from which the change was computed (optimistic concurrency). Guarantees:
+A changed object is written if the stored one still has the version from which the change was
+computed (optimistic concurrency). ``new_objects`` creates objects. Guarantees:
 
 - A change is computed from exactly the version that it replaces.
 - A fence is checked in the same etcd transaction as the write that it guards.
@@ -23,7 +23,6 @@ from podsched.api.etcd_keys import local_key, name_in, object_key
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject
 from podsched.serve.server import errors
-from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.fairness.turns import Work, writes_at_once, writing
@@ -32,9 +31,7 @@ from podsched.serve.server.mutations import (
     New,
     Outcome,
     Step,
-    creation_refusal,
     is_no_lock,
-    may_be_lock,
     only_entry,
     refusal,
     still_leads,
@@ -81,25 +78,18 @@ class _Attempt(NamedTuple):
 
 
 class ObjectStorage:
-    """Reads and writes objects in etcd. ``get`` always reads etcd; changes try the cache first."""
+    """Reads and changes objects in etcd. ``get`` always reads etcd; changes try the cache first."""
 
-    def __init__(self, store: Store, cache: WatchCache, reflector: CacheReflector) -> None:
+    def __init__(self, store: Store, cache: WatchCache) -> None:
         self._store = store
         self._cache = cache
-        self._reflector = reflector
 
     async def get(self, kind: Kind, key: str) -> Entry:
         """Return the current object. Raises ApiError NOT_FOUND."""
-        kv = await self._read(kind, key)
+        kv = await stored(self._store, kind, key)
         if kv is None:
             raise errors.not_found(kind, name_in(key))
         return Entry.at(kind, key, kv)
-
-    async def _read(self, kind: Kind, key: str) -> KeyValue | None:
-        try:
-            return (await self._store.get(object_key(kind, key))).kv
-        except StoreError as error:
-            raise errors.of_store(error) from error
 
     async def message(self, kind: Kind, namespace: str, name: str) -> AnyObject:
         """Return an object from etcd, not from the cache. Raises ApiError."""
@@ -107,94 +97,6 @@ class ObjectStorage:
         if not entry.is_readable():
             raise errors.unreadable(kind, name)
         return entry.message
-
-    async def check_free(self, item: New) -> None:
-        """Raise ApiError ALREADY_EXISTS if the key of a new object is taken."""
-        if await self._read(item.kind, item.key) is not None:
-            raise errors.already_exists(item.kind, name_in(item.key))
-
-    # ------------------------------------------------------------------ creating
-
-    async def create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
-        """Store new objects, each independently; return each stored object or its error."""
-        # A fenced create is always written: its author must learn of a lost fence, not of a name.
-        taken = {} if fence is not None else await self._already_existing(items)
-        free = [item for at, item in enumerate(items) if at not in taken] if taken else items
-        outcomes = await _in_parts(free, lambda part: self._create(part, fence))
-        if not taken:
-            return outcomes
-        created = iter(outcomes)
-        return [taken[at] if at in taken else next(created) for at in range(len(items))]
-
-    async def _already_existing(self, items: Sequence[New]) -> dict[int, ApiError]:
-        """Return ALREADY_EXISTS errors by index for the items whose names are taken.
-
-        These items are not written, because etcd replicates even failing writes through its log. An
-        object in the cache may be deleted already, so this waits until the cache is fresh.
-        """
-        known = [
-            at
-            for at, item in enumerate(items)
-            if self._cache.get(item.kind, item.key) is not None and not may_be_lock(item)
-        ]
-        if not known:
-            return {}
-        try:
-            await self._reflector.wait_until_fresh()
-        except ApiError as error:
-            return dict.fromkeys(known, error)
-        return {
-            at: errors.already_exists(items[at].kind, name_in(items[at].key))
-            for at in known
-            if self._cache.get(items[at].kind, items[at].key) is not None
-        }
-
-    async def _create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
-        # Noted before the write, because the watch may deliver it before the answer comes.
-        for item in items:
-            self._cache.written.note(item.kind, item.key, item.value)
-        leads = still_leads(fence)
-        writes = [Write((*item.compares, *leads), item.ops) for item in items]
-        results = await _write(self._store, writes)
-        return [
-            await _created(self._store, item, result, fence)
-            for item, result in zip(items, results, strict=True)
-        ]
-
-    async def create_and_change(
-        self, items: Sequence[New], changes: Sequence[tuple[Entry, bytes]], fence: Fence | None
-    ) -> tuple[list[Outcome | None], dict[str, Entry | None]]:
-        """Store new objects and new versions of others in one transaction, all or none.
-
-        changes: the expected version of each object, and its new bytes. Returns the outcome of each
-        item, None if only other objects prevented the write; and, by local key, the current
-        versions (None: deleted) of the ``changes`` that were not at the expected one.
-        """
-        compares, ops = [*still_leads(fence)], list[WriteOp]()
-        for item in items:
-            self._cache.written.note(item.kind, item.key, item.value)
-            compares += item.compares
-            ops += item.ops
-        for base, value in changes:
-            self._cache.written.note(base.kind, base.key, value)
-            key = object_key(base.kind, base.key)
-            compares.append(Compare.mod_revision_is(key, base.revision))
-            ops.append(Put(key, value))
-        result = (await _write(self._store, [Write(compares, ops)]))[0]
-        if isinstance(result, StoreError) or result.succeeded:
-            # All items share the result of the one transaction.
-            return [await _created(self._store, item, result, fence) for item in items], {}
-        outcomes: list[Outcome | None] = [
-            creation_refusal(item, fence, result.current) for item in items
-        ]
-        different: dict[str, Entry | None] = {}
-        for base, _ in changes:
-            kv = result.current.get(object_key(base.kind, base.key))
-            if kv is None or kv.mod_revision != base.revision:
-                different[base.key] = None if kv is None else Entry.at(base.kind, base.key, kv)
-        return outcomes, different
-
-    # ------------------------------------------------------------------ changing
 
     async def mutate_one(
         self, mutation: Mutation, fence: Fence | None, *, dry_run: bool = False
@@ -211,7 +113,7 @@ class ObjectStorage:
         """
         if dry_run:
             return [await self._dry_run(mutation, fence) for mutation in mutations]
-        return await _in_parts(mutations, lambda part: self._mutate(part, fence))
+        return await in_parts(mutations, lambda part: self._mutate(part, fence))
 
     async def mutate_planned(
         self, planned: Sequence[Mutation | ApiError], fence: Fence | None, *, dry_run: bool
@@ -256,7 +158,7 @@ class ObjectStorage:
                 break
             leads = still_leads(fence)
             writes = [_write_of(t, mutations[t.item], leads) for t in tries]
-            results = await _write(self._store, writes)
+            results = await write_all(self._store, writes)
             pending = []
             for attempt, result in zip(tries, results, strict=True):
                 found = await self._outcome_of(attempt, mutations[attempt.item], result, fence)
@@ -305,7 +207,9 @@ class ObjectStorage:
         attempt = _Attempt(0, base, True, mutation.change(base))
         if attempt.step is None:
             return base
-        result = (await _write(self._store, [_write_of(attempt, mutation, still_leads(fence))]))[0]
+        result = (await write_all(self._store, [_write_of(attempt, mutation, still_leads(fence))]))[
+            0
+        ]
         outcome = await self._outcome_of(attempt, mutation, result, fence)
         if isinstance(outcome, ApiError):
             raise outcome
@@ -323,7 +227,7 @@ class ObjectStorage:
         if isinstance(result, StoreError):
             if step is None:  # a read, so its outcome does not matter
                 return errors.unavailable(str(result))
-            return await _after_fault(self._store, kind, key, step.value, result, attempt.base)
+            return await after_fault(self._store, kind, key, step.value, result, attempt.base)
         if result.succeeded:
             if step is None or attempt.base is None:
                 return errors.not_found(kind, name_in(key))
@@ -366,7 +270,15 @@ def _compute_step(
     return attempt._replace(step=step)
 
 
-async def _in_parts(
+async def stored(store: Store, kind: Kind, key: str) -> KeyValue | None:
+    """Return what is stored of an object, None if there is nothing. Raises ApiError."""
+    try:
+        return (await store.get(object_key(kind, key))).kv
+    except StoreError as error:
+        raise errors.of_store(error) from error
+
+
+async def in_parts(
     items: Sequence[_Item], write: Callable[[Sequence[_Item]], Awaitable[list[Outcome]]]
 ) -> list[Outcome]:
     """Write a batch, in parts that are as large as the caller's flow may write at once."""
@@ -378,7 +290,7 @@ async def _in_parts(
     return outcomes
 
 
-async def _write(store: Store, writes: Sequence[Write]) -> list[WriteOutcome]:
+async def write_all(store: Store, writes: Sequence[Write]) -> list[WriteOutcome]:
     """Send writes to the store; return the result or StoreError of each, and never raise it."""
     try:
         async with asyncio.timeout(_WRITE_TIMEOUT):
@@ -390,18 +302,7 @@ async def _write(store: Store, writes: Sequence[Write]) -> list[WriteOutcome]:
         return [error] * len(writes)
 
 
-async def _created(store: Store, item: New, result: WriteOutcome, fence: Fence | None) -> Outcome:
-    """Return the outcome of a creation from the result of its write."""
-    if isinstance(result, StoreError):
-        return await _after_fault(store, item.kind, item.key, item.value, result)
-    if result.succeeded:
-        revision = result.revision
-        return Entry(item.kind, item.key, item.value, revision, revision)
-    refused = creation_refusal(item, fence, result.current)
-    return refused or errors.already_exists(item.kind, name_in(item.key))
-
-
-async def _after_fault(
+async def after_fault(
     store: Store,
     kind: Kind,
     key: str,

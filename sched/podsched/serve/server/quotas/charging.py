@@ -30,8 +30,8 @@ from podsched.serve.server import errors
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.mutations import New, Outcome
+from podsched.serve.server.new_objects import NewObjects
 from podsched.serve.server.quotas.recount import QuotaIndex, UsageRecounter
-from podsched.serve.server.storage import ObjectStorage
 from podsched.v1.api_pb2 import Fence
 
 #: Max objects and bytes in a transaction: half of etcd's limits, so that other writes fit in.
@@ -70,13 +70,13 @@ class QuotaCharging:
 
     def __init__(
         self,
-        storage: ObjectStorage,
+        new_objects: NewObjects,
         quotas: QuotaIndex,
         recounter: UsageRecounter,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._storage = storage
+        self._new_objects = new_objects
         self._quotas = quotas
         self._recounter = recounter
         self._now = now
@@ -110,7 +110,7 @@ class QuotaCharging:
 
         Nothing is charged.
         """
-        await self._storage.check_free(new)
+        await self._new_objects.check_free(new)
         if new.usage is not None:
             waiting = _Waiting(new, None, asyncio.get_running_loop().create_future())
             quotas = await self._recounter.recounted(_namespace(new))
@@ -120,14 +120,14 @@ class QuotaCharging:
     async def create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
         """Store new objects, whose keys must be free, each independently."""
         if not self._quotas or all(item.usage is None for item in items):
-            return await self._storage.create(items, fence)
+            return await self._new_objects.create(items, fence)
         queued = {
             index: self._queue(item, fence)
             for index, item in enumerate(items)
             if item.usage is not None
         }
         others = [item for item in items if item.usage is None]
-        done = iter(await self._storage.create(others, fence))
+        done = iter(await self._new_objects.create(others, fence))
         return [
             await queued[index] if index in queued else next(done) for index in range(len(items))
         ]
@@ -201,7 +201,7 @@ class QuotaCharging:
     async def _write(self, plan: _Plan) -> tuple[list[_Waiting], dict[str, Entry | None]]:
         """Write the items that fit; return items to retry, and the quotas that have changed."""
         news = [waiting.new for waiting in plan.fitting]
-        outcomes, different = await self._storage.create_and_change(
+        outcomes, different = await self._new_objects.create_and_change(
             news, plan.changes, plan.fitting[0].fence
         )
         again = []
