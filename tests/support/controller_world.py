@@ -12,8 +12,8 @@ from podsched.api.objects import AnyObject, Lease, Node, ObjectMeta, Pod, object
 from podsched.api.owners import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 from podsched.serve.client.informer import Event, EventType
-from podsched.term.controllers.controller import AbsentObject, Controller, Done, Instant
-from podsched.term.controllers.write_queues import Writes
+from podsched.term.controllers.controller import Controller, Instant
+from podsched.term.controllers.write_queues import AbsentObject, Done, Writes
 from podsched.v1.api_pb2 import DeleteRequest, EvictRequest, PatchRequest
 
 START = 1_700_000_000.0

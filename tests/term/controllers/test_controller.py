@@ -32,11 +32,15 @@ IGNORING: dict[str, Callable[[ControllerWorld], Controller]] = {
 }
 
 
+#: The packages of the objects that controllers hold.
+REMEMBERING = ("podsched.term", "podsched.lib")
+
+
 def remembered(item: Any, world: ControllerWorld) -> Any:
     """All that an object holds in containers, also in objects that it holds."""
     if isinstance(item, dict | list | set | tuple | str | int | None):
         return repr(item)
-    if item is world or not type(item).__module__.startswith("podsched.term"):
+    if item is world or not type(item).__module__.startswith(REMEMBERING):
         return None
     names = [*getattr(item, "__dict__", ()), *getattr(type(item), "__slots__", ())]
     return {name: remembered(getattr(item, name, None), world) for name in names}

@@ -260,4 +260,4 @@ def test_pools_without_slices_and_users_are_forgotten() -> None:
     world.remove("ResourceSlice", "s1")
     world.remove("ResourceClaim", "default/p")
     world.settle()
-    assert (controller._slices, controller._users, controller._taints) == ({}, {}, {})
+    assert not (controller._slices or controller._users or controller._taints)

@@ -11,8 +11,8 @@ from podsched.api.objects import (
     PersistentVolumeClaim,
     ReplicaSet,
 )
-from podsched.term.controllers.controller import AbsentObject
 from podsched.term.controllers.garbage_collector import GarbageCollector
+from podsched.term.controllers.write_queues import AbsentObject
 from support.controller_world import ControllerWorld, bound_pod, ready_node
 
 _VERSIONS = {"ReplicaSet": "apps/v1", "Rollout": "argoproj.io/v1alpha1"}

@@ -9,8 +9,8 @@ import pytest
 from podsched.api.device_claims import CLAIM_FINALIZER, POD_CLAIM_NAME
 from podsched.api.objects import Pod, ResourceClaim, ResourceClaimTemplate
 from podsched.serve.client.errors import Invalid, Unavailable
-from podsched.term.controllers.controller import AbsentObject
 from podsched.term.controllers.resource_claims import IDLE, ResourceClaimController
+from podsched.term.controllers.write_queues import AbsentObject
 from support.controller_world import ControllerWorld, bound_pod
 
 

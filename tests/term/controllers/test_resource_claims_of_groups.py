@@ -6,8 +6,8 @@ import pytest
 
 from podsched.api.device_claims import CLAIM_FINALIZER, POD_CLAIM_NAME
 from podsched.api.objects import Pod, PodGroup, ResourceClaim, ResourceClaimTemplate
-from podsched.term.controllers.controller import AbsentObject
 from podsched.term.controllers.resource_claims import ResourceClaimController
+from podsched.term.controllers.write_queues import AbsentObject
 from support.controller_world import ControllerWorld, bound_pod
 
 

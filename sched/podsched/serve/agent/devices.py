@@ -19,6 +19,7 @@ from podsched.api.hollow_nodes import (
     slices_of,
 )
 from podsched.api.objects import AnyObject, DeviceClass, Node, ResourceSlice
+from podsched.lib.groups import Groups
 from podsched.serve.agent.deletions import deletions
 from podsched.serve.client import errors
 from podsched.serve.client.api_client import ApiClient
@@ -41,7 +42,7 @@ class DevicePublisher:
         self._informer = informer
         self._failed = failed
         #: Names of the slices that agents have made, by node.
-        self._made: dict[str, set[str]] = {}
+        self._made = Groups[str, str, None]()
         #: The drivers whose classes were created, or are being, and the first node of each.
         self._classes: dict[str, str] = {}
         self.creations = Outbox[AnyObject](client.create_many, self._created)
@@ -54,9 +55,9 @@ class DevicePublisher:
             return ""
         node = piece.spec.node_name
         if event.new is None:
-            self._made.get(node, set()).discard(event.key)
+            self._made.drop(node, event.key)
         else:
-            self._made.setdefault(node, set()).add(event.key)
+            self._made.put(node, event.key, None)
         return node
 
     def publish(self, node: Node) -> None:
@@ -71,18 +72,19 @@ class DevicePublisher:
             if of.driver not in self._classes:
                 self._classes[of.driver] = node.metadata.name
                 self.creations.put(f"class {of.driver}", class_of(of))
-        for name in self._made.get(node.metadata.name, set()) - wanted.keys():
+        made = self._made.of(node.metadata.name)
+        for name in made.keys() - wanted.keys():
             self._put_deletion(name)
         for name, piece in wanted.items():
             found = cast(ResourceSlice | None, self._informer.get("ResourceSlice", name))
             if found is None:
                 self.creations.put(name, piece)
-            elif name in self._made.get(node.metadata.name, ()) and _is_outdated(found, piece):
+            elif name in made and _is_outdated(found, piece):
                 self._put_deletion(name)
 
     def withdraw(self, node: str) -> None:
         """Delete the slices of a node that is gone, which otherwise only a leader does."""
-        for name in self._made.pop(node, ()):
+        for name in self._made.pop(node):
             self._put_deletion(name)
 
     def _put_deletion(self, name: str) -> None:

@@ -11,6 +11,7 @@ from podsched.api.codec import format_time
 from podsched.api.metadata_defaulting import NODE_LEASES
 from podsched.api.objects import AnyObject, Lease, Node, timestamp
 from podsched.api.reasons import StatusCode
+from podsched.lib.groups import Grouped
 from podsched.serve.agent.deletions import deletions
 from podsched.serve.client import errors
 from podsched.serve.client.api_client import ApiClient
@@ -115,31 +116,26 @@ class RenewalSchedule:
     """
 
     def __init__(self) -> None:
-        self._slots: list[dict[str, None]] = [{} for _ in range(SLOTS)]
-        self._slot_of: dict[str, int] = {}
+        self._slots = Grouped[int, str, None]()
         self._at = 0
 
     def __contains__(self, name: str) -> bool:
-        return name in self._slot_of
+        return self._slots.group_of(name) is not None
 
     def add(self, name: str) -> None:
         """Assign a slot to a node unless it has one."""
-        if name in self._slot_of:
-            return
-        least = min(range(len(self._slots)), key=lambda slot: len(self._slots[slot]))
-        self._slots[least][name] = None
-        self._slot_of[name] = least
+        if name not in self:
+            least = min(range(SLOTS), key=lambda slot: len(self._slots.of(slot)))
+            self._slots.move(name, least, None)
 
     def remove(self, name: str) -> None:
         """Remove a node, which is no longer due."""
-        slot = self._slot_of.pop(name, None)
-        if slot is not None:
-            del self._slots[slot][name]
+        self._slots.remove(name)
 
     def turn(self) -> list[str]:
         """Advance to the next slot and return its nodes."""
-        self._at = (self._at + 1) % len(self._slots)
-        return list(self._slots[self._at])
+        self._at = (self._at + 1) % SLOTS
+        return list(self._slots.of(self._at))
 
 
 def new_lease(node: Node, now: float) -> Lease:

@@ -9,6 +9,7 @@ from typing import cast
 from podsched.api.conditions import is_finished, is_node_ready
 from podsched.api.objects import Node, Pod
 from podsched.config.settings import AgentSettings
+from podsched.lib.groups import Groups
 from podsched.serve.agent import pods
 from podsched.serve.agent.admission import Admission
 from podsched.serve.agent.start_traces import StartTraces
@@ -41,7 +42,7 @@ class SimulatedPods:
         self._simulated = nodes
         self._timers = timers
         self._traces = StartTraces(tracer)
-        self._on: dict[str, dict[str, None]] = {}
+        self._on = Groups[str, str, None]()
         self._admission = Admission()
         self._first_seen = FirstSeen()
         self._phases = PhaseCounts(metrics) if metrics is not None else None
@@ -55,9 +56,9 @@ class SimulatedPods:
         before = old.spec.node_name if old is not None else ""
         after = new.spec.node_name if new is not None else ""
         if before and before != after:
-            self._on.get(before, {}).pop(key, None)
+            self._on.drop(before, key)
         if after and before != after:
-            self._on.setdefault(after, {})[key] = None
+            self._on.put(after, key, None)
         if self._phases is not None:
             self._phases.count(key, new if after in self._simulated else None)
         if new is None:
@@ -77,7 +78,7 @@ class SimulatedPods:
 
     def handle_all_of(self, node: str) -> None:
         """Execute the next steps of a node's pods."""
-        for key in list(self._on.get(node, ())):
+        for key in list(self._on.of(node)):
             pod = self._informer.get("Pod", key)
             if pod is not None:
                 self.handle(key, cast(Pod, pod))

@@ -89,7 +89,7 @@ class VolumeController:
         if event.new is None or before != after:
             # A volume whose claim does not name it is free again. Decisions on outdated objects can
             # give one claim two volumes.
-            self._volumes |= self._index.volumes_for(event.key)
+            self._volumes |= self._index.volumes_for.of(event.key)
 
     def _volume_changed(self, event: Event) -> None:
         self._volumes[event.key] = None
@@ -99,7 +99,7 @@ class VolumeController:
         if volume.spec.HasField("claim_ref"):
             self._claims[f"{ref.namespace}/{ref.name}"] = None
         if event.new is None:
-            self._claims |= self._index.claims_of(event.key)
+            self._claims |= self._index.claims_of.of(event.key)
         elif volume.status.phase == "Available":
             self._with_volumes[volume.spec.storage_class_name] = None
 
@@ -138,13 +138,13 @@ class VolumeController:
         classes, self._classes = self._classes, {}
         with_volumes, self._with_volumes = self._with_volumes, {}
         for name in classes:
-            claims |= self._index.unbound(name)
+            claims |= self._index.unbound.of(name)
         for key in volumes:
             yield decisions.sync_volume, key
         for key in claims:
             yield decisions.sync_claim, key
         for name in with_volumes:
-            for key in list(self._index.unbound(name)):
+            for key in list(self._index.unbound.of(name)):
                 if not decisions.has_available(name):
                     break
                 if key not in claims:

@@ -2,37 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from podsched.api import quantity
 from podsched.api.objects import PersistentVolume, PersistentVolumeClaim
+from podsched.lib.groups import Grouped
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
-
-T = TypeVar("T")
-
-
-class _Grouped(Generic[T]):
-    """Keys with values, each in one group."""
-
-    def __init__(self) -> None:
-        self._groups: dict[str, dict[str, T]] = {}
-        self._group_of: dict[str, str] = {}
-
-    def put(self, key: str, group: str | None, value: T) -> None:
-        """Move a key to a group; None: remove it."""
-        before = self._group_of.pop(key, None)
-        if before is not None and before != group:
-            del self._groups[before][key]
-            if not self._groups[before]:
-                del self._groups[before]
-        if group is not None:
-            self._group_of[key] = group
-            self._groups.setdefault(group, {})[key] = value
-
-    def __call__(self, group: str) -> Mapping[str, T]:
-        return self._groups.get(group, {})
 
 
 class VolumeIndex:
@@ -40,13 +16,13 @@ class VolumeIndex:
 
     def __init__(self) -> None:
         #: Keys of the claims that name a volume.
-        self.claims_of: _Grouped[None] = _Grouped()
+        self.claims_of = Grouped[str, str, None]()
         #: Keys of a class's claims whose binding is not complete.
-        self.unbound: _Grouped[None] = _Grouped()
+        self.unbound = Grouped[str, str, None]()
         #: Names of the volumes whose claimRef names a claim.
-        self.volumes_for: _Grouped[None] = _Grouped()
+        self.volumes_for = Grouped[str, str, None]()
         #: A class's available volumes, with their sizes in bytes.
-        self.available: _Grouped[int] = _Grouped()
+        self.available = Grouped[str, str, int]()
 
     def put_claim(self, key: str, claim: PersistentVolumeClaim | None) -> None:
         """Set the current version of a claim; None: deleted."""
@@ -55,8 +31,8 @@ class VolumeIndex:
             volume = claim.spec.volume_name or None
             if BIND_COMPLETED not in claim.metadata.annotations:
                 unbound = claim.spec.storage_class_name
-        self.claims_of.put(key, volume, None)
-        self.unbound.put(key, unbound, None)
+        self.claims_of.move(key, volume, None)
+        self.unbound.move(key, unbound, None)
 
     def put_volume(self, name: str, volume: PersistentVolume | None) -> None:
         """Set the current version of a volume; None: deleted."""
@@ -65,8 +41,8 @@ class VolumeIndex:
             claim = f"{volume.spec.claim_ref.namespace}/{volume.spec.claim_ref.name}"
         elif volume is not None and is_available(volume):
             available, size = volume.spec.storage_class_name, size_of(volume)
-        self.volumes_for.put(name, claim, None)
-        self.available.put(name, available, size)
+        self.volumes_for.move(name, claim, None)
+        self.available.move(name, available, size)
 
 
 def is_available(volume: PersistentVolume) -> bool:

@@ -162,7 +162,7 @@ class Round:
         self, claim: PersistentVolumeClaim, *, only_prebound: bool
     ) -> PersistentVolume | None:
         """Return the volume that already names the claim, else the smallest that fits."""
-        named = self.view.index.volumes_for(f"{claim.metadata.namespace}/{claim.metadata.name}")
+        named = self.view.index.volumes_for.of(f"{claim.metadata.namespace}/{claim.metadata.name}")
         prebound = [
             volume
             for name in named
@@ -198,7 +198,7 @@ class Round:
         """Return the available volumes of a class, sorted by size."""
         found = self._available.get(class_name)
         if found is None:
-            sizes = self.view.index.available(class_name)
+            sizes = self.view.index.available.of(class_name)
             found = self._available[class_name] = sorted((s, name) for name, s in sizes.items())
         return found
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
 
 from podsched.api.conditions import is_finished, is_terminating
 from podsched.api.device_claims import known_claim_names
 from podsched.api.objects import AnyObject, OwnerReference, Pod, PodGroup, ResourceClaim
 from podsched.api.owners import controller_of
 from podsched.api.pod_groups import group_key
-from podsched.term.controllers.controller import Objects
+from podsched.lib.groups import Groups
+from podsched.term.controllers.controller import Objects, Ref
 from podsched.term.controllers.workqueue import WorkQueue
 
 CLAIM, TEMPLATE, GROUP = "ResourceClaim", "ResourceClaimTemplate", "PodGroup"
-#: Kind and key of an object.
-Ref = tuple[str, str]
-K = TypeVar("K")
 #: Max deleted pods remembered. For others the API server is asked whether they exist.
 _MOST_DELETED = 20_000
 
@@ -26,23 +23,23 @@ class ClaimIndex:
 
     def __init__(self, queue: WorkQueue[Ref]) -> None:
         self._queue = queue
-        self.users: dict[str, dict[str, None]] = {}
-        """By claim, the pods that use it. All keys and values here are "namespace/name"."""
+        #: By claim, the pods that use it. All keys and values here are "namespace/name".
+        self.users = Groups[str, str, None]()
         self._used: dict[str, tuple[str, ...]] = {}
         """The claims that each pod uses."""
-        self.owned: dict[str, dict[str, dict[str, None]]] = {"Pod": {}, GROUP: {}}
-        """By kind and uid of their controllers, the claims that a pod or PodGroup controls."""
-        self._waiting: dict[str, dict[Ref, None]] = {}
-        """By name of a template that does not exist, the pods and PodGroups that wait for it."""
+        #: By kind and uid of their controllers, the claims that a pod or PodGroup controls.
+        self.owned = {"Pod": Groups[str, str, None](), GROUP: Groups[str, str, None]()}
+        #: By name of a template that does not exist, the pods and PodGroups that wait for it.
+        self._waiting = Groups[str, Ref, None]()
         self.deleted: dict[str, None] = {}
         """The uids of pods and PodGroups that are gone."""
-        self._members: dict[str, dict[str, None]] = {}
-        """The pods with claims of each PodGroup."""
+        #: The pods with claims of each PodGroup.
+        self._members = Groups[str, str, None]()
 
     def changed(self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         if kind == TEMPLATE:
             if new is not None:
-                self._queue.update(self._waiting.pop(key, ()))
+                self._queue.update(self._waiting.pop(key))
         elif kind == CLAIM:
             self._claim_changed(key, old, new)
         elif kind == GROUP:
@@ -61,9 +58,9 @@ class ClaimIndex:
             self._pod_gone(key, old)
         if used != before:
             for claim in before:
-                _drop(self.users, claim, key)
+                self.users.drop(claim, key)
             for claim in used:
-                self.users.setdefault(claim, {})[key] = None
+                self.users.put(claim, key, None)
             self._used[key] = used
             if not used:
                 del self._used[key]
@@ -71,21 +68,21 @@ class ClaimIndex:
         if not isinstance(new, Pod):
             return
         if is_done(new):
-            self._enqueue(CLAIM, (*used, *self.owned["Pod"].get(new.metadata.uid, ())))
+            self._enqueue(CLAIM, (*used, *self.owned["Pod"].of(new.metadata.uid)))
         elif new.spec.resource_claims:
-            self._queue.add(("Pod", key))
+            self._queue.add(Ref("Pod", key))
 
     def _note_member(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         """Note which pods with claims a PodGroup has."""
         if isinstance(old, Pod) and new is None:
-            _drop(self._members, group_key(old), key)
+            self._members.drop(group_key(old), key)
         elif isinstance(new, Pod) and new.spec.resource_claims and group_key(new):
-            self._members.setdefault(group_key(new), {})[key] = None
+            self._members.put(group_key(new), key, None)
 
     def _pod_gone(self, key: str, pod: Pod) -> None:
-        owned = self.owned["Pod"].get(pod.metadata.uid, {})
+        owned = self.owned["Pod"].of(pod.metadata.uid)
         claims = {**dict.fromkeys(self._used.get(key, ())), **owned}
-        self._waits_no_more(pod, ("Pod", key))
+        self._waits_no_more(pod, Ref("Pod", key))
         if claims:
             self._enqueue(CLAIM, claims)
             self._note_deleted(pod.metadata.uid)
@@ -93,7 +90,7 @@ class ClaimIndex:
     def _waits_no_more(self, owner: Pod | PodGroup, ref: Ref) -> None:
         for claim in owner.spec.resource_claims:
             template = f"{owner.metadata.namespace}/{claim.resource_claim_template_name}"
-            _drop(self._waiting, template, ref)
+            self._waiting.drop(template, ref)
 
     def _note_deleted(self, uid: str) -> None:
         self.deleted[uid] = None
@@ -104,46 +101,39 @@ class ClaimIndex:
         if isinstance(old, PodGroup) and (new is None or new.metadata.uid != old.metadata.uid):
             names = [of.resource_claim_name for of in old.spec.resource_claims]
             names += [of.resource_claim_name for of in old.status.resource_claim_statuses]
-            self._waits_no_more(old, (GROUP, key))
+            self._waits_no_more(old, Ref(GROUP, key))
             if any(names):
                 self._note_deleted(old.metadata.uid)
             namespace = old.metadata.namespace
             self._enqueue(CLAIM, (f"{namespace}/{name}" for name in names if name))
         if isinstance(new, PodGroup) and new.spec.resource_claims:
-            self._queue.add((GROUP, key))
-            self._enqueue("Pod", self._members.get(key, ()))
+            self._queue.add(Ref(GROUP, key))
+            self._enqueue("Pod", self._members.of(key))
 
     def _claim_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         before, after = owner_of(old), owner_of(new)
         if before is not None:
-            _drop(self.owned[before.kind], before.uid, key)
+            self.owned[before.kind].drop(before.uid, key)
         if after is not None:
-            self.owned[after.kind].setdefault(after.uid, {})[key] = None
+            self.owned[after.kind].put(after.uid, key, None)
         for owner in (before, after):
             if owner is not None:  # Its status may not name the claim yet.
-                self._queue.add((owner.kind, f"{key.partition('/')[0]}/{owner.name}"))
+                self._queue.add(Ref(owner.kind, f"{key.partition('/')[0]}/{owner.name}"))
         self.examine_claim(key)
 
     def wait_for(self, template: str, owner: Ref) -> bool:
         """Queue an owner once a template exists; return whether it did not wait for it yet."""
-        waiting = self._waiting.setdefault(template, {})
-        return owner not in waiting and waiting.setdefault(owner) is None
+        is_new = owner not in self._waiting.of(template)
+        self._waiting.put(template, owner, None)
+        return is_new
 
     def examine_claim(self, key: str) -> None:
         """Queue a claim and the pods that use it."""
-        self._enqueue("Pod", self.users.get(key, ()))
-        self._queue.add((CLAIM, key))
+        self._enqueue("Pod", self.users.of(key))
+        self._queue.add(Ref(CLAIM, key))
 
     def _enqueue(self, kind: str, keys: Iterable[str]) -> None:
-        self._queue.update((kind, key) for key in keys)
-
-
-def _drop(index: dict[str, dict[K, None]], of: str, key: K) -> None:
-    """Remove a key from an index of keys."""
-    keys = index.get(of, {})
-    keys.pop(key, None)
-    if not keys:
-        index.pop(of, None)
+        self._queue.update(Ref(kind, key) for key in keys)
 
 
 def pod_at(objects: Objects, key: str) -> Pod | None:

@@ -1,14 +1,16 @@
-"""The interface of a controller, and the interfaces that it uses: time and objects."""
+"""The base classes of controllers, and what they use: time and objects."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from podsched.api.objects import AnyObject, Pod
 from podsched.serve.client.cluster import object_patch
-from podsched.serve.client.errors import ClientError
-from podsched.serve.client.informer import Event
+from podsched.serve.client.informer import Event, EventType
+from podsched.term.controllers.workqueue import WorkQueue
+from podsched.term.controllers.write_queues import Writes
 from podsched.v1.api_pb2 import PatchRequest
 
 
@@ -21,15 +23,6 @@ class Instant(NamedTuple):
     """For durations: never jumps."""
 
 
-class AbsentObject(NamedTuple):
-    """An object that must not exist; with a uid, another object of the same name may exist."""
-
-    kind: str
-    namespace: str
-    name: str
-    uid: str = ""
-
-
 class Objects(Protocol):
     """The last seen objects of the cluster; implemented by ``Informer``."""
 
@@ -38,42 +31,82 @@ class Objects(Protocol):
     def get(self, kind: str, key: str) -> AnyObject | None: ...
 
 
-#: Called with the outcome of a write: None, or the error.
-Done = Callable[[ClientError | None], None]
+class Ref(NamedTuple):
+    """The kind and key of an object."""
+
+    kind: str
+    key: str
 
 
-class Controller(Protocol):
+class Controller(ABC):
     """One control loop. Synchronous: ``changed`` records changes, ``work`` acts on them."""
 
-    @property
-    def name(self) -> str:
-        """The label of its writes in the metrics."""
-        ...
+    name: ClassVar[str]
+    """The label of its writes in the metrics."""
+
+    def __init__(self, objects: Objects, writes: Writes) -> None:
+        self._objects = objects
+        self._writes = writes
 
     @property
+    @abstractmethod
     def kinds(self) -> tuple[str, ...]:
-        """The kinds whose changes it receives."""
-        ...
+        """The kinds whose changes it receives, in the order in which ``start`` reads them."""
 
     @property
     def ignores_bare_pods(self) -> bool:
         """Whether it does not need changes of pods that are bare before and after (``is_bare``)."""
-        ...
+        return True
 
     def start(self, now: Instant) -> Iterator[None]:
         """Read the existing objects, one per step; other tasks may run between steps.
 
         Changes between two steps are passed to ``changed``, also those of objects not read yet.
         """
-        ...
+        for kind in self.kinds:
+            for key in list(self._objects.objects(kind)):
+                yield
+                if (item := self._objects.get(kind, key)) is None:
+                    continue
+                try:
+                    self._read(kind, key, item, now)
+                except Exception as error:
+                    self._writes.skipped(kind, key, error)
 
+    def _read(self, kind: str, key: str, item: AnyObject, now: Instant) -> None:
+        """Record an object that existed before the start."""
+        self.changed(Event(EventType.ADDED, kind, key, None, item), now)
+
+    @abstractmethod
     def changed(self, event: Event, now: Instant) -> None:
         """Record a change; must be cheap."""
-        ...
 
+    @abstractmethod
     def work(self, now: Instant) -> float | None:
         """Do what is due; return when to work next (monotonic), or None to wait for a change."""
-        ...
+
+
+class QueueController(Controller):
+    """A controller that examines the objects in ``_queue``."""
+
+    most_at_once: ClassVar[int | None] = None
+    """Max objects examined per call of ``work``."""
+    pause: ClassVar[float] = 0.0
+    """Seconds until the next call, if objects are left."""
+
+    def __init__(self, objects: Objects, writes: Writes) -> None:
+        super().__init__(objects, writes)
+        self._queue = WorkQueue[Ref]()
+
+    def work(self, now: Instant) -> float | None:
+        for ref in self._queue.take(self.most_at_once):
+            with self._writes.skipping(*ref):
+                self._examine(ref, now)
+        return now.monotonic + self.pause if self._queue else None
+
+    @abstractmethod
+    def _examine(self, ref: Ref, now: Instant) -> None:
+        """Compare an object, which may be gone, with what it should be, and write the rest."""
 
 
 def is_bare(pod: Pod) -> bool:

@@ -12,14 +12,14 @@ only if it names the effect NoExecute.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
+from typing import cast
 
 from podsched.api.conditions import is_terminating
 from podsched.api.device_claims import claim_names, is_claim_for, is_reserved_for
 from podsched.api.device_taints import rule_matches
 from podsched.api.objects import (
-    AnyObject,
     DeviceRequestAllocationResult,
     DeviceTaintRule,
     Pod,
@@ -30,9 +30,10 @@ from podsched.api.objects import (
     seconds_of,
 )
 from podsched.api.tolerations import NO_EXECUTE, tolerates
+from podsched.lib.groups import Groups
 from podsched.serve.client.informer import Event
 from podsched.telemetry.metrics import ControllerMetrics
-from podsched.term.controllers.controller import Instant, Objects, earliest
+from podsched.term.controllers.controller import Controller, Instant, Objects, earliest
 from podsched.term.controllers.device_taint_status import (
     NONE,
     PERIOD,
@@ -76,12 +77,11 @@ def leaving_time(taint: Taint, result: DeviceRequestAllocationResult) -> float |
     return seconds_of(taint.time_added) + min(limits, default=0)
 
 
-class DeviceTaintEvictionController:
+class DeviceTaintEvictionController(Controller):
     """Evicts pods from tainted devices, and writes the status of DeviceTaintRules."""
 
     name = "device-taint-eviction"
-    kinds = ("Pod", _CLAIM, _SLICE, RULE)
-    ignores_bare_pods = True
+    kinds = (_SLICE, _CLAIM, RULE, "Pod")
 
     def __init__(
         self,
@@ -90,20 +90,17 @@ class DeviceTaintEvictionController:
         recorder: EventRecorder,
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._objects = objects
-        self._writes = writes
+        super().__init__(objects, writes)
         meters = None
         if metrics is not None:
             total = metrics.device_pod_deletions_total
             meters = Meters(total, metrics.device_pod_deletion_duration_seconds)
         self._evictions = TimedEvictions(objects, writes, recorder, _NOTICES, meters)
-        self._slices: dict[_PoolKey, set[str]] = {}
+        self._slices = Groups[_PoolKey, str, None]()
         self._taints: dict[_PoolKey, _Taints] = {}
         """Only pools with tainted devices."""
-        self._users: dict[_PoolKey, dict[str, None]] = {}
-        """The claims that have devices of a pool."""
-        self._evicting: dict[str, DeviceTaintRule] = {}
-        """The rules whose taint evicts."""
+        #: The claims that have devices of a pool.
+        self._users = Groups[_PoolKey, str, None]()
         self._changed_pools = WorkQueue[_PoolKey]()
         self._changed_claims = WorkQueue[str]()
         self._changed_pods = WorkQueue[str]()
@@ -114,60 +111,46 @@ class DeviceTaintEvictionController:
         self._status_due: dict[str, float] = {}
         """Unix time at which a rule's status is written next."""
 
-    def start(self, now: Instant) -> Iterator[None]:
-        """Read the existing slices, claims and rules; their pods follow from the claims."""
-        for kind in (_SLICE, _CLAIM, RULE):
-            for key in list(self._objects.objects(kind)):
-                yield
-                self._note(kind, key, None, self._objects.get(kind, key), now)
-
     def changed(self, event: Event, now: Instant) -> None:
-        if event.kind != "Pod":
-            self._note(event.kind, event.key, event.old, event.new, now)
-            return
-        old, new = event.old, event.new
-        pod = new if isinstance(new, Pod) else None
-        if pod is None or is_terminating(pod):
-            forget = self._evictions.forget if pod is None else self._evictions.forget_terminating
-            causes = self._causes.pop(event.key, frozenset())
-            if forget(event.key):
+        if event.kind == "Pod":
+            old, new = cast(Pod | None, event.old), cast(Pod | None, event.new)
+            self._note_pod(event.key, old, new, now)
+        elif event.kind == RULE:
+            former = cast(DeviceTaintRule | None, event.old)
+            self._note_rule(event.key, former, cast(DeviceTaintRule | None, event.new), now)
+        else:
+            for item in (event.old, event.new):
+                if isinstance(item, ResourceSlice):
+                    self._note_slice(event.key, item, is_there=item is event.new)
+                elif isinstance(item, ResourceClaim):
+                    self._note_claim(event.key, item, is_there=item is event.new)
+
+    def _note_pod(self, key: str, old: Pod | None, new: Pod | None, now: Instant) -> None:
+        if new is None or is_terminating(new):
+            forget = self._evictions.forget if new is None else self._evictions.forget_terminating
+            causes = self._causes.pop(key, frozenset())
+            if forget(key):
                 self._evicted.update(causes)
                 self._update_statuses(causes, now)
-        former = old if isinstance(old, Pod) else None
-        if pod is None or not (_has_claims(pod) or _has_claims(former)):
+        if new is None or not (_has_claims(new) or _has_claims(old)):
             return
-        if former is None or not _is_used_equally(former, pod):
-            self._changed_pods.add(event.key)
-
-    def _note(
-        self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None, now: Instant
-    ) -> None:
-        for item in (old, new):
-            if isinstance(item, ResourceSlice):
-                self._note_slice(key, item, is_there=item is new)
-            elif isinstance(item, ResourceClaim):
-                self._note_claim(key, item, is_there=item is new)
-        if kind == RULE:
-            rule = new if isinstance(new, DeviceTaintRule) else None
-            self._note_rule(key, old if isinstance(old, DeviceTaintRule) else None, rule, now)
+        if old is None or not _is_used_equally(old, new):
+            self._changed_pods.add(key)
 
     def _note_slice(self, key: str, piece: ResourceSlice, *, is_there: bool) -> None:
         pool = (piece.spec.driver, piece.spec.pool.name)
-        slices = self._slices.setdefault(pool, set())
-        (slices.add if is_there else slices.discard)(key)
-        if not slices:
-            del self._slices[pool]
+        if is_there:
+            self._slices.put(pool, key, None)
+        else:
+            self._slices.drop(pool, key)
         self._changed_pools.add(pool)
 
     def _note_claim(self, key: str, claim: ResourceClaim, *, is_there: bool) -> None:
         for pool in {(of.driver, of.pool) for of in claim.status.allocation.devices.results}:
-            users = self._users.setdefault(pool, {})
             if is_there:
-                users[key] = None
+                self._users.put(pool, key, None)
             else:
-                users.pop(key, None)
-            if not users:
-                del self._users[pool]
+                self._users.drop(pool, key)
         # Called with the old claim, too, for pods that it was reserved for.
         self._changed_pods.update(_consumers(claim))
 
@@ -180,14 +163,10 @@ class DeviceTaintEvictionController:
         for rule in (old, new):
             if rule is not None:
                 for pool in self._pools_of_rule(rule):
-                    self._changed_claims.update(self._users[pool])
-        if old is not None:
-            self._evicting.pop(key, None)
-            self._status_due.pop(key, None)
+                    self._changed_claims.update(self._users.of(pool))
+        self._status_due.pop(key, None)
         if new is not None:
             self._status_due[key] = now.wall
-            if new.spec.taint.effect == NO_EXECUTE:
-                self._evicting[key] = new
         if old is not None and not is_same:
             self._evicted.pop(old.metadata.uid, None)
 
@@ -213,7 +192,7 @@ class DeviceTaintEvictionController:
             self._taints.pop(pool, None)
             if taints:
                 self._taints[pool] = taints
-            self._changed_claims.update(self._users.get(pool, ()))
+            self._changed_claims.update(self._users.of(pool))
 
     def _taints_of_pool(self, pool: _PoolKey) -> _Taints:
         found: _Taints = {}
@@ -224,8 +203,7 @@ class DeviceTaintEvictionController:
         return found
 
     def _newest_slices(self, pool: _PoolKey) -> list[ResourceSlice]:
-        names = self._slices.get(pool, ())
-        there = [self._objects.get(_SLICE, name) for name in names]
+        there = [self._objects.get(_SLICE, name) for name in self._slices.of(pool)]
         slices = [piece for piece in there if isinstance(piece, ResourceSlice)]
         newest = max((piece.spec.pool.generation for piece in slices), default=0)
         return [piece for piece in slices if piece.spec.pool.generation == newest]
@@ -273,18 +251,22 @@ class DeviceTaintEvictionController:
         devices = self._taints.get((result.driver, result.pool), {})
         for taint in devices.get(result.device, ()):
             yield taint, None
-        for rule in self._evicting.values():
+        for rule in self._evicting_rules():
             if rule_matches(rule, result.driver, result.pool, result.device):
                 yield rule.spec.taint, rule
 
+    def _evicting_rules(self) -> Iterator[DeviceTaintRule]:
+        for rule in self._objects.objects(RULE).values():
+            if isinstance(rule, DeviceTaintRule) and rule.spec.taint.effect == NO_EXECUTE:
+                yield rule
+
     # ------------------------------------------------------------------ the status of rules
 
-    def _update_statuses(self, uids: Iterable[str], now: Instant) -> None:
+    def _update_statuses(self, uids: Collection[str], now: Instant) -> None:
         """Write the statuses of rules after PERIOD, so that one write covers many pods."""
-        for uid in uids:
-            for name, rule in self._evicting.items():
-                if rule.metadata.uid == uid:
-                    self._status_due.setdefault(name, now.wall + PERIOD)
+        for rule in self._evicting_rules():
+            if rule.metadata.uid in uids:
+                self._status_due.setdefault(rule.metadata.name, now.wall + PERIOD)
 
     def _write_statuses(self, now: Instant) -> float | None:
         for name, at in list(self._status_due.items()):
@@ -318,7 +300,7 @@ class DeviceTaintEvictionController:
         pods: set[str] = set()
         allocated = 0
         for pool in self._pools_of_rule(rule):
-            for key in self._users[pool]:
+            for key in self._users.of(pool):
                 claim = self._objects.get(_CLAIM, key)
                 if isinstance(claim, ResourceClaim):
                     results = _selected(rule, pool, claim)

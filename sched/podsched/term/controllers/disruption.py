@@ -30,7 +30,7 @@ from podsched.api.objects import (
 )
 from podsched.api.owners import SCALED_KINDS
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects
+from podsched.term.controllers.controller import Instant, Objects, QueueController, Ref
 from podsched.term.controllers.disruption_status import (
     Counts,
     Owner,
@@ -39,7 +39,6 @@ from podsched.term.controllers.disruption_status import (
     status_patch,
 )
 from podsched.term.controllers.selector_index import SelectorIndex
-from podsched.term.controllers.workqueue import WorkQueue
 from podsched.term.controllers.write_queues import Writes
 
 #: Max pods examined, or statuses computed, per step: 1 ms.
@@ -48,17 +47,18 @@ _STEP: Final = 100
 _PASSED_OVER: Final = 0.05
 #: Counting steps per call of ``work``.
 _STEPS_A_WORK: Final = 5
+_BUDGET: Final = "PodDisruptionBudget"
 
 
-class DisruptionController:
+class DisruptionController(QueueController):
     """Keeps the status of all PodDisruptionBudgets up to date."""
 
     name = "disruption"
-    kinds = ("Pod", "PodDisruptionBudget", *SCALED_KINDS)
+    kinds = ("Pod", _BUDGET, *SCALED_KINDS)
+    most_at_once = _STEP
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
-        self._objects = objects
-        self._writes = writes
+        super().__init__(objects, writes)
         self._budgets: dict[str, SelectorIndex[Counts]] = {}
         """By namespace."""
         self._uncounted: dict[str, None] = {}
@@ -66,7 +66,6 @@ class DisruptionController:
         self._counted_now: dict[str, None] = {}
         """Budgets counted in the current pass."""
         self._passing: Iterator[None] | None = None
-        self._queue = WorkQueue[str]()
         self._rechecks: dict[str, float] = {}
         """Unix time at which a budget's status changes without an event."""
 
@@ -76,40 +75,38 @@ class DisruptionController:
         return not self._budgets
 
     def start(self, now: Instant) -> Iterator[None]:
-        for key in list(self._objects.objects("PodDisruptionBudget")):
+        for key in list(self._objects.objects(_BUDGET)):
             yield
-            with self._writes.skipping("PodDisruptionBudget", key):
-                self._budget_changed(key, self._objects.get("PodDisruptionBudget", key))
+            with self._writes.skipping(_BUDGET, key):
+                self._budget_changed(key, self._objects.get(_BUDGET, key))
         yield from self._pass()
 
     def changed(self, event: Event, now: Instant) -> None:
         if event.kind == "Pod":
             namespace, _, name = event.key.partition("/")
             self._count(namespace, name, event.new, event.old)
-        elif event.kind == "PodDisruptionBudget":
+        elif event.kind == _BUDGET:
             self._budget_changed(event.key, event.new)
         else:
             namespace = event.key.partition("/")[0]
             if (budgets := self._budgets.get(namespace)) is not None:
-                self._queue.update(budgets.items)
+                self._queue.update(Ref(_BUDGET, key) for key in budgets.items)
 
     def work(self, now: Instant) -> float | None:
         for key, at in list(self._rechecks.items()):
             if at <= now.wall:
                 del self._rechecks[key]
-                self._queue.add(key)
+                self._queue.add(Ref(_BUDGET, key))
         self._go_on_counting()
-        for key in self._queue.take(_STEP):
-            with self._writes.skipping("PodDisruptionBudget", key):
-                self._sync(key, now)
-        if self._queue or self._uncounted or self._passing is not None:
+        due = super().work(now)
+        if self._uncounted or self._passing is not None:
             return now.monotonic
-        if not self._rechecks:
-            return None
+        if due is not None or not self._rechecks:
+            return due
         return now.monotonic + max(0.0, min(self._rechecks.values()) - now.wall)
 
-    def _sync(self, key: str, now: Instant) -> None:
-        budget = self._objects.get("PodDisruptionBudget", key)
+    def _examine(self, ref: Ref, now: Instant) -> None:
+        budget, key = self._objects.get(*ref), ref.key
         namespace = key.partition("/")[0]
         budgets = self._budgets.get(namespace)
         counts = budgets.items.get(key) if budgets is not None else None
@@ -122,7 +119,7 @@ class DisruptionController:
             self._rechecks[key] = recheck
         patch = status_patch(budget, status)
         if patch is not None:
-            self._writes.patch(key, patch, self._queue.adder(key))
+            self._writes.patch(key, patch, self._queue.adder(ref))
 
     def _scale(self, namespace: str, owner: Owner) -> int | None:
         """Return the replicas that a controller asks for; None if it does not exist."""
@@ -148,7 +145,7 @@ class DisruptionController:
         if known is None or known.selector != selector:
             budgets.put(key, selector, Counts(selector))
             self._uncounted[key] = None
-        self._queue.add(key)
+        self._queue.add(Ref(_BUDGET, key))
 
     def _go_on_counting(self) -> None:
         if self._passing is None and self._uncounted:
@@ -177,7 +174,7 @@ class DisruptionController:
                 cost = 0.0
                 yield
         counted, self._counted_now = self._counted_now, {}
-        self._queue.update(counted)
+        self._queue.update(Ref(_BUDGET, key) for key in counted)
 
     def _count(
         self, namespace: str, name: str, pod: AnyObject | None, before: AnyObject | None = None
@@ -193,4 +190,4 @@ class DisruptionController:
         for key, counts in asking.items():
             counted = member if member is not None and counts.selector.matches(labels) else None
             if counts.put(name, counted):
-                self._queue.add(key)
+                self._queue.add(Ref(_BUDGET, key))

@@ -14,63 +14,43 @@ from podsched.api.conditions import is_terminating
 from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, Volume
 from podsched.api.owners import follow_template
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects
-from podsched.term.controllers.workqueue import WorkQueue
+from podsched.term.controllers.controller import Instant, Objects, QueueController, Ref
 from podsched.term.controllers.write_queues import Writes
 
 _CLAIM = "PersistentVolumeClaim"
 
 
-class EphemeralVolumeController:
+class EphemeralVolumeController(QueueController):
     """Creates claims for pods with ephemeral volumes."""
 
     name = "ephemeral-volume"
     kinds = ("Pod", _CLAIM)
-    ignores_bare_pods = True
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
-        self._objects = objects
-        self._writes = writes
+        super().__init__(objects, writes)
         self._pods: dict[str, str] = {}
         """The key of the pod by the key of its claim."""
-        self._queue = WorkQueue[str]()
-
-    def start(self, now: Instant) -> Iterator[None]:
-        for key in list(self._objects.objects("Pod")):
-            yield
-            if (pod := self._objects.get("Pod", key)) is not None:
-                self._note(key, pod)
 
     def changed(self, event: Event, now: Instant) -> None:
         if event.kind == _CLAIM:
             if event.new is None and event.key in self._pods:
-                self._queue.add(self._pods[event.key])
-            return
-        if event.new is None:
+                self._queue.add(Ref("Pod", self._pods[event.key]))
+        elif event.new is None:
             for key in _claims_of(event.old):
                 self._pods.pop(key, None)
         elif event.old is None or event.old.metadata.uid != event.new.metadata.uid:
-            self._note(event.key, event.new)
+            for claim in _claims_of(event.new):
+                self._pods[claim] = event.key
+                self._queue.add(Ref("Pod", event.key))
 
-    def _note(self, key: str, pod: AnyObject | None) -> None:
-        for claim in _claims_of(pod):
-            self._pods[claim] = key
-            self._queue.add(key)
-
-    def work(self, now: Instant) -> float | None:
-        for key in self._queue.take():
-            with self._writes.skipping("Pod", key):
-                self._make_claims(key)
-        return None
-
-    def _make_claims(self, key: str) -> None:
-        pod = self._objects.get("Pod", key)
+    def _examine(self, ref: Ref, now: Instant) -> None:
+        pod = self._objects.get(*ref)
         if not isinstance(pod, Pod) or is_terminating(pod):
             return
         for volume in _ephemeral_volumes(pod):
-            claim_key = f"{key}-{volume.name}"
-            if self._objects.get(_CLAIM, claim_key) is None:
-                self._writes.create(claim_key, _claim(pod, volume), self._queue.adder(key))
+            key = f"{ref.key}-{volume.name}"
+            if self._objects.get(_CLAIM, key) is None:
+                self._writes.create(key, _claim(pod, volume), self._queue.adder(ref))
 
 
 def _ephemeral_volumes(pod: Pod) -> Iterator[Volume]:

@@ -15,24 +15,25 @@ pkg/controller/garbagecollector of Kubernetes 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
-from podsched.api.objects import AnyObject, OwnerReference, joined_key
+from podsched.api.objects import AnyObject, ObjectMeta, OwnerReference, joined_key
 from podsched.api.owners import FOREGROUND_FINALIZER, KEPT_KINDS, ORPHAN_FINALIZER, owner_kind
+from podsched.lib.groups import Groups
 from podsched.serve.client.cluster import object_deletion
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import (
-    AbsentObject,
     Instant,
     Objects,
+    QueueController,
+    Ref,
     metadata_patch,
     without_finalizer,
 )
-from podsched.term.controllers.workqueue import WorkQueue
-from podsched.term.controllers.write_queues import Writes
+from podsched.term.controllers.write_queues import AbsentObject, Writes
 
 COLLECTED_KINDS = tuple(
     kind.name for kind in KINDS.values() if kind.name != "Event" and not kind.secret
@@ -41,16 +42,6 @@ COLLECTED_KINDS = tuple(
 
 Events expire soon by themselves, and there are many. The leader has no right to read Secrets.
 """
-_AT_ONCE = 500
-"""Max objects examined per call of ``work``: some 5 ms."""
-_PAUSE = 0.01
-
-
-class _Ref(NamedTuple):
-    """The kind and key of an object."""
-
-    kind: str
-    key: str
 
 
 class _Owners(NamedTuple):
@@ -64,54 +55,36 @@ class _Owners(NamedTuple):
     """Being deleted with orphaning: the dependents are kept."""
 
 
-class GarbageCollector:
+class GarbageCollector(QueueController):
     """Deletes the dependents of deleted owners."""
 
     name = "garbage-collector"
     kinds = COLLECTED_KINDS
-    ignores_bare_pods = True
+    most_at_once = 500  # Some 5 ms.
+    pause = 0.01
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
-        self._objects = objects
-        self._writes = writes
-        self._dependents: dict[str, dict[_Ref, None]] = {}
-        """By the owner's uid."""
-        self._owners: dict[_Ref, tuple[str, ...]] = {}
-        self._waiting: dict[str, _Ref] = {}
+        super().__init__(objects, writes)
+        #: By the owner's uid.
+        self._dependents = Groups[str, Ref, None]()
+        self._waiting: dict[str, Ref] = {}
         """Owners with a finalizer of the garbage collector, by uid."""
-        self._queue = WorkQueue[_Ref]()
-
-    def start(self, now: Instant) -> Iterator[None]:
-        for kind in COLLECTED_KINDS:
-            for key in list(self._objects.objects(kind)):
-                yield
-                if (item := self._objects.get(kind, key)) is not None:
-                    self._note(kind, key, None, item)
 
     def changed(self, event: Event, now: Instant) -> None:
-        self._note(event.kind, event.key, event.old, event.new)
-
-    def _note(self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
-        before = old.metadata if old is not None else None
-        after = new.metadata if new is not None else None
+        before = event.old.metadata if event.old is not None else None
+        after = event.new.metadata if event.new is not None else None
         if before is not None and (after is None or after.uid != before.uid):
             self._waiting.pop(before.uid, None)
-            self._queue.update(self._dependents.get(before.uid, ()))
-        if (after is not None and after.owner_references) or (
-            before is not None and before.owner_references
-        ):
-            ref = _Ref(kind, key)
-            self._index(ref, after.owner_references if after is not None else ())
+            self._queue.update(self._dependents.of(before.uid))
+        ref = Ref(event.kind, event.key)
+        self._index(ref, _owners_of(before), _owners_of(after))
         if after is not None and after.HasField("deletion_timestamp") and _policy_of(after):
-            ref = _Ref(kind, key)
             if after.uid not in self._waiting:
                 self._waiting[after.uid] = ref
-                self._queue.update(self._dependents.get(after.uid, ()))
+                self._queue.update(self._dependents.of(after.uid))
             self._queue.add(ref)
 
-    def _index(self, ref: _Ref, references: Sequence[OwnerReference]) -> None:
-        uids = tuple(dict.fromkeys(reference.uid for reference in references))
-        before = self._owners.get(ref, ())
+    def _index(self, ref: Ref, before: Sequence[str], uids: Sequence[str]) -> None:
         # Reexamine waiting owners: this dependent may have been the last one.
         for uid in before:
             if uid in self._waiting:
@@ -119,27 +92,18 @@ class GarbageCollector:
         if uids == before:
             return
         for uid in before:
-            dependents = self._dependents[uid]
-            dependents.pop(ref, None)
-            if not dependents:
-                del self._dependents[uid]
+            self._dependents.drop(uid, ref)
         for uid in uids:
-            self._dependents.setdefault(uid, {})[ref] = None
+            self._dependents.put(uid, ref, None)
         if uids:
-            self._owners[ref] = uids
             self._queue.add(ref)
-        else:
-            self._owners.pop(ref, None)
 
-    def work(self, now: Instant) -> float | None:
-        for ref in self._queue.take(_AT_ONCE):
-            item = self._objects.get(ref.kind, ref.key)
-            if item is not None:
-                with self._writes.skipping(ref.kind, ref.key):
-                    self._attempt_to_delete(ref, item)
-        return now.monotonic + _PAUSE if self._queue else None
+    def _examine(self, ref: Ref, now: Instant) -> None:
+        item = self._objects.get(*ref)
+        if item is not None:
+            self._attempt_to_delete(ref, item)
 
-    def _attempt_to_delete(self, ref: _Ref, item: AnyObject) -> None:
+    def _attempt_to_delete(self, ref: Ref, item: AnyObject) -> None:
         metadata = item.metadata
         if metadata.uid in self._waiting:
             self._release_owner(ref, item)
@@ -184,24 +148,24 @@ class GarbageCollector:
                 owners.waiting.append(reference)
         return owners
 
-    def _release_owner(self, ref: _Ref, item: AnyObject) -> None:
+    def _release_owner(self, ref: Ref, item: AnyObject) -> None:
         """Remove the finalizer of an owner if no dependent delays its deletion any more."""
         uid = item.metadata.uid
-        dependents = self._dependents.get(uid, {})
+        dependents = self._dependents.of(uid)
         if _policy_of(item.metadata) == "Orphan":
             if not dependents:
                 self._drop_finalizer(ref, item, ORPHAN_FINALIZER)
         elif not any(self._blocks(dependent, uid) for dependent in dependents):
             self._drop_finalizer(ref, item, FOREGROUND_FINALIZER)
 
-    def _blocks(self, dependent: _Ref, uid: str) -> bool:
+    def _blocks(self, dependent: Ref, uid: str) -> bool:
         found = self._objects.get(*dependent) if dependent.kind not in KEPT_KINDS else None
         references = found.metadata.owner_references if found is not None else ()
         return any(r.uid == uid and r.block_owner_deletion for r in references)
 
     def _keep_owners(
         self,
-        ref: _Ref,
+        ref: Ref,
         item: AnyObject,
         owners: Sequence[OwnerReference],
         absent: Sequence[AbsentObject],
@@ -213,8 +177,15 @@ class GarbageCollector:
         patch = metadata_patch(item, {"ownerReferences": kept or None})
         self._writes.patch(ref.key, patch, self._queue.adder(ref), without=absent)
 
-    def _drop_finalizer(self, ref: _Ref, item: AnyObject, finalizer: str) -> None:
+    def _drop_finalizer(self, ref: Ref, item: AnyObject, finalizer: str) -> None:
         self._writes.patch(ref.key, without_finalizer(item, finalizer), self._queue.adder(ref))
+
+
+def _owners_of(metadata: ObjectMeta | None) -> Sequence[str]:
+    """Return the uids of an object's owners, each once."""
+    if metadata is None or not metadata.owner_references:
+        return ()
+    return list(dict.fromkeys(reference.uid for reference in metadata.owner_references))
 
 
 def _policy_of(metadata: Any) -> str:

@@ -14,12 +14,13 @@ pkg/controller/job/job_scheduling_manager.go of Kubernetes 1.36 (gate WorkloadWi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, Job, ObjectMeta, PodGroup, Workload, object_key
 from podsched.api.owners import add_controller, controller_of
+from podsched.lib.groups import Groups
 from podsched.serve.client.errors import ClientError
 from podsched.term.controllers.controller import Objects
 from podsched.term.controllers.write_queues import Writes
@@ -52,25 +53,15 @@ class JobGangs:
         self._writes = writes
         self._record = record
         self._notify = notify
-        self._parts: dict[str, dict[str, None]] = {}
-        """The Workloads by the Job's key with its kind, the PodGroups by the Workload's."""
-
-    def start(self) -> Iterator[None]:
-        for kind in GANG_KINDS:
-            for key in list(self._objects.objects(kind)):
-                yield
-                self.changed(key, None, self._objects.get(kind, key))
+        #: The Workloads by the Job's key with its kind, the PodGroups by the Workload's.
+        self._parts = Groups[str, str, None]()
 
     def changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         before, after = _whole_of(old), _whole_of(new)
         if before != after:
-            if before:
-                parts = self._parts.get(before, {})
-                parts.pop(key, None)
-                if not parts:
-                    self._parts.pop(before, None)
+            self._parts.drop(before, key)
             if after:
-                self._parts.setdefault(after, {})[key] = None
+                self._parts.put(after, key, None)
         for item in (old, new):
             job = controller_of(item.metadata) if item is not None else None
             if job is not None and job.kind == "Job":
@@ -83,7 +74,7 @@ class JobGangs:
         """
         if not _is_candidate(job):
             return Gang(True)
-        workloads = self._parts.get(f"Job {key}", {})
+        workloads = self._parts.of(f"Job {key}")
         if not workloads:
             if is_new:
                 self._make(key, job, _workload_for(job))
@@ -93,7 +84,7 @@ class JobGangs:
             return Gang(True)
         if not _is_of(workload, job) or len(workload.spec.pod_group_templates) != 1:
             return Gang(True)
-        groups = self._parts.get(f"Workload {object_key(workload)}", {})
+        groups = self._parts.of(f"Workload {object_key(workload)}")
         if not groups:
             self._make(key, job, _group_for(job, workload))
             return Gang(False)

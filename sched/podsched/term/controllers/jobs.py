@@ -11,7 +11,7 @@ Source: pkg/controller/job of Kubernetes 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -27,7 +27,6 @@ from podsched.api.queue_labels import (
 )
 from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.errors import ClientError
-from podsched.serve.client.informer import Event
 from podsched.term.admission.endings import DEACTIVATED
 from podsched.term.controllers.controller import Instant, Objects, metadata_patch, without_finalizer
 from podsched.term.controllers.job_gangs import GANG_KINDS, Gang, JobGangs
@@ -71,16 +70,11 @@ class JobController(WorkloadController):
     def kinds(self) -> tuple[str, ...]:
         return (*super().kinds, *(GANG_KINDS if self._gangs is not None else ()))
 
-    def start(self, now: Instant) -> Iterator[None]:
-        yield from super().start(now)
-        if self._gangs is not None:
-            yield from self._gangs.start()
-
-    def changed(self, event: Event, now: Instant) -> None:
-        if self._gangs is not None and event.kind in GANG_KINDS:
-            self._gangs.changed(event.key, event.old, event.new)
+    def _note(self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        if self._gangs is not None and kind in GANG_KINDS:
+            self._gangs.changed(key, old, new)
         else:
-            super().changed(event, now)
+            super()._note(kind, key, old, new)
 
     def _owner_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):

@@ -14,7 +14,9 @@ pkg/controller/certificates/rootcacertpublisher, v1.36.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
 
 from podsched.api.conditions import is_terminating
 from podsched.api.etcd_keys import local_key
@@ -23,8 +25,7 @@ from podsched.api.objects import AnyObject, ConfigMap, ServiceAccount
 from podsched.api.service_accounts import DEFAULT_ACCOUNT, ROOT_CA_CONFIG_MAP
 from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects
-from podsched.term.controllers.workqueue import WorkQueue
+from podsched.term.controllers.controller import Instant, Objects, QueueController, Ref
 from podsched.term.controllers.write_queues import Writes
 
 _HASH = "podsched.io/root-ca-hash"
@@ -35,57 +36,36 @@ _DESCRIPTION = (
 _FILE = "ca.crt"
 
 
-class _NamespaceObjects:
+class _NamespaceObjects(QueueController):
     """Keeps one object in each active namespace."""
 
-    name: str
-    kind: str
-    object_name: str
-    ignores_bare_pods = True
-
-    def __init__(self, objects: Objects, writes: Writes) -> None:
-        self._objects = objects
-        self._writes = writes
-        self._queue = WorkQueue[str]()
+    kind: ClassVar[str]
+    object_name: ClassVar[str]
 
     @property
     def kinds(self) -> tuple[str, ...]:
         return ("Namespace", self.kind)
 
-    def start(self, now: Instant) -> Iterator[None]:
-        for name in list(self._objects.objects("Namespace")):
-            yield
-            self._queue.add(name)
-
     def changed(self, event: Event, now: Instant) -> None:
-        if event.kind == "Namespace":
-            if event.old is None:
-                self._queue.add(event.key)
-            return
         namespace, _, name = event.key.partition("/")
-        if name == self.object_name:
-            self._queue.add(namespace)
+        if event.old is None if event.kind == "Namespace" else name == self.object_name:
+            self._queue.add(Ref("Namespace", namespace))
 
-    def work(self, now: Instant) -> float | None:
-        for namespace in self._queue.take():
-            with self._writes.skipping("Namespace", namespace):
-                self._ensure(namespace)
-        return None
-
-    def _ensure(self, namespace: str) -> None:
-        found = self._objects.get("Namespace", namespace)
+    def _examine(self, ref: Ref, now: Instant) -> None:
+        found = self._objects.get(*ref)
         if found is None or is_terminating(found):
             return
-        key = local_key(KINDS[self.kind], namespace, self.object_name)
+        key = local_key(KINDS[self.kind], ref.key, self.object_name)
         present = self._objects.get(self.kind, key)
-        retry = self._queue.adder(namespace)
+        retry = self._queue.adder(ref)
         if present is None:
-            self._writes.create(key, self._made(namespace), retry)
+            self._writes.create(key, self._made(ref.key), retry)
         else:
             self._update(key, present, retry)
 
+    @abstractmethod
     def _made(self, namespace: str) -> AnyObject:
-        raise NotImplementedError
+        """Return the object of a namespace."""
 
     def _update(self, key: str, present: AnyObject, retry: Callable[[], None]) -> None:
         """Change an object that is outdated."""

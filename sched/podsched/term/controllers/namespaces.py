@@ -9,14 +9,12 @@ the namespaces that are terminating then. Source: pkg/controller/namespace of Ku
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from podsched.api.conditions import is_terminating
-from podsched.api.objects import AnyObject
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects, earliest
+from podsched.term.controllers.controller import Controller, Instant, Objects, earliest
 from podsched.term.controllers.write_queues import Writes
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
@@ -31,40 +29,28 @@ class _Terminating:
     pause: float = _FIRST_PAUSE
 
 
-class NamespaceController:
+class NamespaceController(Controller):
     """Empties terminating namespaces."""
 
     name = "namespace"
     kinds = ("Namespace", "Pod")
-    ignores_bare_pods = True
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
-        self._objects = objects
-        self._writes = writes
+        super().__init__(objects, writes)
         self._terminating: dict[str, _Terminating] = {}
         self._again: list[str] = []
 
-    def start(self, now: Instant) -> Iterator[None]:
-        for key in list(self._objects.objects("Namespace")):
-            yield
-            self._note(key, self._objects.get("Namespace", key), now)
-
     def changed(self, event: Event, now: Instant) -> None:
-        if event.kind == "Namespace":
-            self._note(event.key, event.new, now)
-        elif event.new is None and self._terminating:
-            found = self._terminating.get(event.key.partition("/")[0])
-            if found is not None and found.due is not None:
+        item = event.new
+        found = self._terminating.get(event.key.partition("/")[0])
+        if event.kind == "Pod":
+            if item is None and found is not None and found.due is not None:
                 found.pause = _FIRST_PAUSE
                 found.due = min(found.due, now.monotonic + _FIRST_PAUSE)
-
-    def _note(self, name: str, namespace: AnyObject | None, now: Instant) -> None:
-        if namespace is None or not is_terminating(namespace):
-            self._terminating.pop(name, None)
-            return
-        known = self._terminating.get(name)
-        if known is None or known.uid != namespace.metadata.uid:
-            self._terminating[name] = _Terminating(namespace.metadata.uid, now.monotonic)
+        elif item is None or not is_terminating(item):
+            self._terminating.pop(event.key, None)
+        elif found is None or found.uid != item.metadata.uid:
+            self._terminating[event.key] = _Terminating(item.metadata.uid, now.monotonic)
 
     def work(self, now: Instant) -> float | None:
         while self._again:

@@ -16,7 +16,7 @@ Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from podsched.api.conditions import NODE_READY, is_node_ready, is_pod_ready, node_condition
 from podsched.api.metadata_defaulting import NODE_LEASES
@@ -24,7 +24,7 @@ from podsched.api.objects import Lease, Node, Pod
 from podsched.api.tolerations import NO_EXECUTE
 from podsched.config.settings import ControllerSettings
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects
+from podsched.term.controllers.controller import Controller, Instant, Objects
 from podsched.term.controllers.node_health import (
     Heartbeats,
     count_zones,
@@ -52,12 +52,11 @@ _AT_ONCE = 250
 _PAUSE = 0.01
 
 
-class NodeLifecycleController:
+class NodeLifecycleController(Controller):
     """Tracks heartbeats and updates the conditions and taints of all nodes."""
 
     name = "node-lifecycle"
     kinds = ("Lease", "Node")
-    ignores_bare_pods = True
 
     def __init__(
         self,
@@ -67,8 +66,7 @@ class NodeLifecycleController:
         pods_on: Callable[[str], Iterable[str]],
     ) -> None:
         """``pods_on`` returns the keys of the pods bound to a node."""
-        self._objects = objects
-        self._writes = writes
+        super().__init__(objects, writes)
         self._pods_on = pods_on
         self._settings = settings
         self._heartbeats = Heartbeats(
@@ -89,44 +87,23 @@ class NodeLifecycleController:
         #: Whether the last call of ``work`` left nodes unexamined.
         self._in_parts = False
 
-    def start(self, now: Instant) -> Iterator[None]:
-        for key in list(self._objects.objects("Lease")):
-            yield
-            with self._writes.skipping("Lease", key):
-                self._see_lease(self._objects.get("Lease", key), now)
-        for name in list(self._objects.objects("Node")):
-            yield
-            node = self._objects.get("Node", name)
-            with self._writes.skipping("Node", name):
-                if isinstance(node, Node):
-                    self._see_node(name, node, now)
-                    if is_lost(node):
-                        self._lost.add(name)
-
     def changed(self, event: Event, now: Instant) -> None:
-        if event.kind == "Lease":
-            self._see_lease(event.new, now)
+        name, item = event.key, event.new
+        if isinstance(item, Lease):
+            if item.metadata.namespace == NODE_LEASES:
+                self._heartbeats.see_lease(item, now)
+        elif isinstance(item, Node):
+            self._heartbeats.see_node(item, now)
+            self._queue.add(name)
+            if node_condition(item.status, NODE_READY) is not None:
+                self._health[name] = (zone_of(item), is_node_ready(item.status))
+            if is_lost(item) and not (isinstance(event.old, Node) and is_lost(event.old)):
+                self._lost.add(name)
         elif event.kind == "Node":
-            if not isinstance(event.new, Node):
-                self._heartbeats.forget(event.key)
-                self._health.pop(event.key, None)
-                self._held_back.pop(event.key, None)
-                self._tainted.discard(event.key)
-                return
-            self._see_node(event.key, event.new, now)
-            was_ready = not isinstance(event.old, Node) or not is_lost(event.old)
-            if is_lost(event.new) and was_ready:
-                self._lost.add(event.key)
-
-    def _see_lease(self, lease: object, now: Instant) -> None:
-        if isinstance(lease, Lease) and lease.metadata.namespace == NODE_LEASES:
-            self._heartbeats.see_lease(lease, now)
-
-    def _see_node(self, name: str, node: Node, now: Instant) -> None:
-        self._heartbeats.see_node(node, now)
-        self._queue.add(name)
-        if node_condition(node.status, NODE_READY) is not None:
-            self._health[name] = (zone_of(node), is_node_ready(node.status))
+            self._heartbeats.forget(name)
+            self._health.pop(name, None)
+            self._held_back.pop(name, None)
+            self._tainted.discard(name)
 
     def work(self, now: Instant) -> float | None:
         """Examine changed nodes, and all nodes once per period."""

@@ -11,7 +11,7 @@ from podsched.api.objects import AnyObject, ObjectMeta, Pod, PodTemplateSpec, ob
 from podsched.api.owners import follow_template
 from podsched.lib.backoff import exponential
 from podsched.serve.client.errors import AlreadyExists, ClientError, NotFound
-from podsched.term.controllers.controller import Done, without_finalizer
+from podsched.term.controllers.controller import without_finalizer
 from podsched.term.controllers.owned_pods import (
     EXPECTED_FOR,
     MOST_AT_ONCE,
@@ -20,7 +20,7 @@ from podsched.term.controllers.owned_pods import (
     PodsOfOwners,
 )
 from podsched.term.controllers.pod_records import OwnedPod
-from podsched.term.controllers.write_queues import Writes
+from podsched.term.controllers.write_queues import Done, Writes
 from podsched.term.writes.event_recorder import EventRecorder
 from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
 

@@ -61,35 +61,30 @@ from podsched.term.controllers.claim_index import (
     GROUP,
     TEMPLATE,
     ClaimIndex,
-    Ref,
     claim_at,
     is_done,
     owner_of,
     pod_at,
 )
-from podsched.term.controllers.controller import AbsentObject, Instant, Objects
-from podsched.term.controllers.workqueue import WorkQueue
-from podsched.term.controllers.write_queues import Writes
+from podsched.term.controllers.controller import Instant, Objects, QueueController, Ref
+from podsched.term.controllers.write_queues import AbsentObject, Writes
 from podsched.term.writes.event_recorder import EventRecorder
 
-#: Max objects examined per call of ``work``.
-_AT_ONCE = 100
-_PAUSE = 0.001
 #: Seconds after which a claim is deallocated that no pod has reserved, or names and may still use.
 IDLE: Final = 60.0
 
 
-class ResourceClaimController:
+class ResourceClaimController(QueueController):
     """See the module."""
 
     name = "resource-claim"
-    kinds = ("Pod", CLAIM, TEMPLATE, GROUP)
+    kinds = (CLAIM, "Pod", GROUP, TEMPLATE)
+    most_at_once = 100
+    pause = 0.001
 
     def __init__(self, objects: Objects, writes: Writes, recorder: EventRecorder) -> None:
-        self._objects = objects
-        self._writes = writes
+        super().__init__(objects, writes)
         self._recorder = recorder
-        self._queue = WorkQueue[Ref]()
         self._index = ClaimIndex(self._queue)
         self._reservations = _Reservations(objects, writes, self._index)
 
@@ -98,29 +93,22 @@ class ResourceClaimController:
         """Only while none owns a claim: a claim for extended resources is not in a pod's spec."""
         return not self._index.owned["Pod"]
 
-    def start(self, now: Instant) -> Iterator[None]:
-        for kind in (CLAIM, "Pod", GROUP):
-            for key in list(self._objects.objects(kind)):
-                yield
-                self._index.changed(kind, key, None, self._objects.get(kind, key))
-
     def changed(self, event: Event, now: Instant) -> None:
         self._index.changed(event.kind, event.key, event.old, event.new)
 
     def work(self, now: Instant) -> float | None:
         idle = self._reservations.idle_since(now.monotonic - IDLE)
-        self._queue.update((CLAIM, key) for key in idle)
-        for kind, key in self._queue.take(_AT_ONCE):
-            with self._writes.skipping(kind, key):
-                if kind == CLAIM:
-                    self._reservations.sync(key, now)
-                elif kind == GROUP:
-                    self._sync_group(key)
-                else:
-                    self._sync_pod(key)
-        if self._queue:
-            return now.monotonic + _PAUSE
-        return self._reservations.next_time()
+        self._queue.update(Ref(CLAIM, key) for key in idle)
+        due = super().work(now)
+        return self._reservations.next_time() if due is None else due
+
+    def _examine(self, ref: Ref, now: Instant) -> None:
+        if ref.kind == CLAIM:
+            self._reservations.sync(ref.key, now)
+        elif ref.kind == GROUP:
+            self._sync_group(ref.key)
+        else:
+            self._sync_pod(ref.key)
 
     def _sync_pod(self, key: str) -> None:
         pod = pod_at(self._objects, key)
@@ -167,7 +155,7 @@ class ResourceClaimController:
         entries = [*kept, *({"name": n, "resourceClaimName": c} for n, c in named.items())]
         request = object_patch(owner, {"status": {"resourceClaimStatuses": entries}})
         request.resource_version = 0  # Only this controller writes these.
-        self._writes.patch(key, request, self._queue.adder((kind_of(owner).name, key)))
+        self._writes.patch(key, request, self._queue.adder(Ref(kind_of(owner).name, key)))
 
     def _generated_claim(
         self, key: str, owner: Pod | PodGroup, ref: PodResourceClaim, name: str | None
@@ -176,14 +164,14 @@ class ResourceClaimController:
         namespace, kind = owner.metadata.namespace, kind_of(owner).name
         if name and claim_at(self._objects, f"{namespace}/{name}") is not None:
             return name
-        for owned in self._index.owned[kind].get(owner.metadata.uid, ()):
+        for owned in self._index.owned[kind].of(owner.metadata.uid):
             claim = claim_at(self._objects, owned)
             if claim is not None and claim.metadata.annotations.get(POD_CLAIM_NAME) == ref.name:
                 return claim.metadata.name
         wanted = f"{namespace}/{ref.resource_claim_template_name}"
         template = self._objects.get(TEMPLATE, wanted)
         if not isinstance(template, ResourceClaimTemplate):
-            if self._index.wait_for(wanted, (kind, key)):
+            if self._index.wait_for(wanted, Ref(kind, key)):
                 named = f'"{ref.resource_claim_template_name}"'
                 kinds = "resourceclaimtemplate.resource.k8s.io"
                 self._record(
@@ -197,7 +185,7 @@ class ResourceClaimController:
             if failed is not None and not failed.retryable:
                 self._record(owner, ref, f"create ResourceClaim {made.metadata.name}: {failed}")
 
-        retry = self._queue.adder((kind, key))
+        retry = self._queue.adder(Ref(kind, key))
         self._writes.create(object_key(made), made, retry, done=written)
         return name
 
@@ -285,7 +273,7 @@ class _Reservations:
         """Return whether a scheduler allocated a claim that no pod has reserved or may use."""
         if not claim.status.HasField("allocation") or claim.status.reserved_for:
             return False
-        pods = (pod_at(self._objects, user) for user in self._index.users.get(key, ()))
+        pods = (pod_at(self._objects, user) for user in self._index.users.of(key))
         unused = all(pod is None or is_done(pod) for pod in pods)
         return unused and CLAIM_FINALIZER in claim.metadata.finalizers
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from podsched.api.selectors import Selector
+from podsched.lib.groups import Grouped
 
 T = TypeVar("T")
+_ANY = ("", "")
 
 
 class SelectorIndex(Generic[T]):
@@ -15,29 +17,20 @@ class SelectorIndex(Generic[T]):
 
     def __init__(self) -> None:
         self.items: dict[str, T] = {}
-        self._required: dict[str, tuple[str, str] | None] = {}
-        self._by_label: dict[tuple[str, str] | None, dict[str, T]] = {}
-        """By a label that the selector requires; None if it requires none."""
+        #: By a label that the selector requires; _ANY if it requires none.
+        self._by_label = Grouped[tuple[str, str], str, T]()
 
     def put(self, key: str, selector: Selector, item: T) -> None:
-        self.remove(key)
         self.items[key] = item
-        label = self._required[key] = selector.required_label
-        self._by_label.setdefault(label, {})[key] = item
+        self._by_label.move(key, selector.required_label or _ANY, item)
 
     def remove(self, key: str) -> None:
-        if key not in self.items:
-            return
-        del self.items[key]
-        label = self._required.pop(key)
-        group = self._by_label[label]
-        del group[key]
-        if not group:
-            del self._by_label[label]
+        self.items.pop(key, None)
+        self._by_label.remove(key)
 
     def asking_for(self, *labels: Mapping[str, str]) -> dict[str, T]:
         """Return the items that may select pods with one of these sets of labels."""
-        found = dict(self._by_label.get(None, {}))
+        found = dict(self._by_label.of(_ANY))
         for pair in (pair for some in labels for pair in some.items()):
-            found |= self._by_label.get(pair, {})
+            found |= self._by_label.of(pair)
         return found

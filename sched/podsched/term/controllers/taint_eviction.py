@@ -13,14 +13,15 @@ removed before that, the eviction is cancelled. Source: pkg/controller/taintevic
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from podsched.api.conditions import TRUE, is_terminating, pod_condition
 from podsched.api.objects import Node, Pod, Taint, Timestamp, seconds_of
 from podsched.api.tolerations import NO_EXECUTE, tolerates
+from podsched.lib.groups import Groups
 from podsched.serve.client.informer import Event
 from podsched.telemetry.metrics import ControllerMetrics
-from podsched.term.controllers.controller import Instant, Objects
+from podsched.term.controllers.controller import Controller, Instant, Objects
 from podsched.term.controllers.timed_evictions import Meters, Notices, TimedEvictions
 from podsched.term.controllers.write_queues import Writes
 from podsched.term.writes.event_recorder import EventRecorder
@@ -89,7 +90,7 @@ def _bound_at(pod: Pod) -> Timestamp | None:
     return pod.metadata.creation_timestamp if pod.metadata.HasField("creation_timestamp") else None
 
 
-class TaintEvictionController:
+class TaintEvictionController(Controller):
     """Evicts pods from nodes with NoExecute taints."""
 
     name = "taint-eviction"
@@ -103,30 +104,15 @@ class TaintEvictionController:
         recorder: EventRecorder,
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._objects = objects
-        self._writes = writes
+        super().__init__(objects, writes)
         meters = None
         if metrics is not None:
             meters = Meters(metrics.pod_deletions_total, metrics.pod_deletion_duration_seconds)
         self._evictions = TimedEvictions(objects, writes, recorder, _NOTICES, meters)
-        self._pods_on: dict[str, dict[str, float]] = {}
-        """Bound pods by node, with the Unix time at which they were first seen there."""
+        #: Bound pods by node, with the Unix time at which they were first seen there.
+        self._pods_on = Groups[str, str, float]()
         self._taint_seen: dict[str, dict[TaintId, float]] = {}
         """Unix time at which the NoExecute taints of a node were first seen; only tainted nodes."""
-
-    def start(self, now: Instant) -> Iterator[None]:
-        """Index the pods; examine the tainted nodes."""
-        for key in list(self._objects.objects("Pod")):
-            yield
-            item = self._objects.get("Pod", key)
-            if isinstance(item, Pod) and item.spec.node_name:
-                self._pods_on.setdefault(item.spec.node_name, {}).setdefault(key, now.wall)
-        for name in list(self._objects.objects("Node")):
-            yield
-            node = self._objects.get("Node", name)
-            if isinstance(node, Node):
-                with self._writes.skipping("Node", name):
-                    self._look_at_node(name, node, now)
 
     def changed(self, event: Event, now: Instant) -> None:
         if event.kind == "Pod":
@@ -141,7 +127,7 @@ class TaintEvictionController:
         return self._evictions.work(now)
 
     def pods_on(self, node: str) -> Collection[str]:
-        return self._pods_on.get(node, {}).keys()
+        return self._pods_on.of(node).keys()
 
     def _pod_changed(self, event: Event, now: Instant) -> None:
         key = event.key
@@ -149,19 +135,13 @@ class TaintEvictionController:
         pod = event.new if isinstance(event.new, Pod) else None
         node = pod.spec.node_name if pod is not None else ""
         if old and old != node:
-            self._unbound(old, key)
-        if node:
-            self._pods_on.setdefault(node, {}).setdefault(key, now.wall)
+            self._pods_on.drop(old, key)
+        if node and key not in self._pods_on.of(node):
+            self._pods_on.put(node, key, now.wall)
         if pod is None:
             self._evictions.forget(key)
         elif node in self._taint_seen:
             self._look_at_pod(key, pod, self._taints_of(node), now)
-
-    def _unbound(self, node: str, key: str) -> None:
-        here = self._pods_on.get(node, {})
-        here.pop(key, None)
-        if not here:
-            self._pods_on.pop(node, None)
 
     def _taints_of(self, node: str) -> list[Taint]:
         found = self._objects.get("Node", node)
@@ -176,7 +156,7 @@ class TaintEvictionController:
         before = self._taint_seen.pop(name, {})
         if taints:
             self._taint_seen[name] = {t: before.get(t, now.wall) for t in map(taint_id, taints)}
-        for key in list(self._pods_on.get(name, ())):
+        for key in list(self._pods_on.of(name)):
             pod = self._objects.get("Pod", key)
             # Objects are those at the end of a batch: this may be a new pod, whose event follows.
             if isinstance(pod, Pod) and pod.spec.node_name == name:
@@ -191,7 +171,7 @@ class TaintEvictionController:
         at: float | None = None
         if taints:
             seen = self._taint_seen[name]
-            pod_seen = self._pods_on[name].get(key, now.wall)
+            pod_seen = self._pods_on.of(name).get(key, now.wall)
             at = leaving_time(pod, taints, seen, pod_seen)
         if at is None:
             self._evictions.cancel(key, pod)

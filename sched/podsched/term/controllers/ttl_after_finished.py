@@ -5,35 +5,27 @@ Their pods are deleted first. Source: pkg/controller/ttlafterfinished of Kuberne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 from podsched.api.conditions import is_terminating
 from podsched.api.objects import AnyObject, Job, seconds_of
 from podsched.serve.client.cluster import object_deletion
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects
+from podsched.term.controllers.controller import Controller, Instant, Objects
 from podsched.term.controllers.job_plan import finished
 from podsched.term.controllers.workqueue import DelayingQueue
 from podsched.term.controllers.write_queues import Writes
 
 
-class TtlAfterFinishedController:
+class TtlAfterFinishedController(Controller):
     """See the module."""
 
     name = "ttl-after-finished"
     kinds = ("Job",)
-    ignores_bare_pods = True
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
-        self._objects = objects
-        self._writes = writes
+        super().__init__(objects, writes)
         self._due = DelayingQueue()
-
-    def start(self, now: Instant) -> Iterator[None]:
-        for key in list(self._objects.objects("Job")):
-            yield
-            self._note(key, self._objects.get("Job", key), now)
 
     def changed(self, event: Event, now: Instant) -> None:
         self._note(event.key, event.new, now)

@@ -7,7 +7,7 @@ written, because the next one must be computed from the version that the write r
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -22,7 +22,13 @@ from podsched.api.selectors import Selector, compile_selector
 from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Done, Instant, Objects, earliest, metadata_patch
+from podsched.term.controllers.controller import (
+    Controller,
+    Instant,
+    Objects,
+    earliest,
+    metadata_patch,
+)
 from podsched.term.controllers.owned_pods import (
     EXPECTED_FOR,
     MOST_AT_ONCE,
@@ -33,7 +39,7 @@ from podsched.term.controllers.owned_pods import (
 from podsched.term.controllers.pod_records import COMPLETION_INDEX, OwnedPod, completion_index
 from podsched.term.controllers.pod_writes import PodWrites
 from podsched.term.controllers.workqueue import DelayingQueue
-from podsched.term.controllers.write_queues import Writes
+from podsched.term.controllers.write_queues import Done, Writes
 from podsched.term.writes.event_recorder import EventRecorder
 
 #: Seconds for which changes of pods are collected, for each pod of their owner.
@@ -47,14 +53,13 @@ _PAUSE: Final = 0.001
 _STEP = 2000
 
 
-class WorkloadController(ABC):
+class WorkloadController(Controller):
     """See the module; ``owner_kind`` is the kind of the owners."""
 
     owner_kind: ClassVar[str]
 
     def __init__(self, objects: Objects, writes: Writes, recorder: EventRecorder) -> None:
-        self._objects = objects
-        self._writes = writes
+        super().__init__(objects, writes)
         self._due = DelayingQueue()
         self._now = 0.0
         """Monotonic time of the last call of ``changed`` or ``work``."""
@@ -75,24 +80,26 @@ class WorkloadController(ABC):
         """Only while there are no owners: an owner may adopt bare pods."""
         return not self._pods.has_owners
 
-    def start(self, now: Instant) -> Iterator[None]:
+    def _read(self, kind: str, key: str, item: AnyObject, now: Instant) -> None:
         self._now = now.monotonic
-        for kind, note in ((self.owner_kind, self._owner_changed), ("Pod", self._pod_changed)):
-            for key in list(self._objects.objects(kind)):
-                yield
-                note(key, None, self._objects.get(kind, key))
+        self._note(kind, key, None, item)  # Owners search for no pods: all pods are read later.
 
     def changed(self, event: Event, now: Instant) -> None:
         self._now = now.monotonic
-        if event.kind == "Pod":
-            self._pod_changed(event.key, event.old, event.new)
-        elif event.kind == self.owner_kind:
-            self._owner_changed(event.key, event.old, event.new)
-            old, new = event.old, event.new
-            if old is None or new is None or old.metadata.uid != new.metadata.uid:
-                self._adoption.unsearched.pop(event.key, None)
-                if new is not None and self._searches(new):
-                    self._adoption.unsearched[event.key] = None
+        _, kind, key, old, new = event
+        self._note(kind, key, old, new)
+        if kind == self.owner_kind and (
+            old is None or new is None or old.metadata.uid != new.metadata.uid
+        ):
+            self._adoption.unsearched.pop(key, None)
+            if new is not None and self._searches(new):
+                self._adoption.unsearched[key] = None
+
+    def _note(self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        if kind == "Pod":
+            self._pod_changed(key, old, new)
+        elif kind == self.owner_kind:
+            self._owner_changed(key, old, new)
 
     def _owner_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         self._written.pop(key, None)

@@ -18,10 +18,9 @@ from podsched.api.reasons import StatusCode, StatusReason
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client import errors
 from podsched.serve.client.cluster import ControlledCluster
-from podsched.serve.client.errors import AlreadyExists, Conflict, FenceLost, NotFound
+from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, FenceLost, NotFound
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
-from podsched.term.controllers.controller import AbsentObject, Done
 from podsched.term.controllers.rate import TokenBucket
 from podsched.v1.api_pb2 import BatchResult, DeleteRequest, EvictRequest, Fence, PatchRequest
 
@@ -42,6 +41,17 @@ _THERE = BatchResult(
 )
 
 T = TypeVar("T")
+#: Called with the outcome of a write: None, or the error.
+Done = Callable[[ClientError | None], None]
+
+
+class AbsentObject(NamedTuple):
+    """An object that must not exist; with a uid, another object of the same name may exist."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
 
 
 class _QueuedWrite(NamedTuple, Generic[T]):
@@ -252,7 +262,7 @@ class WriteQueues:
             found = await self._cluster.get(kind, name, namespace)
         except NotFound:
             return None
-        except errors.ClientError as error:
+        except ClientError as error:
             _log.warning(
                 "Skipped the writes that depend on it", kind=kind, name=name, error=str(error)
             )
