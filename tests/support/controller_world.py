@@ -13,7 +13,7 @@ from podsched.api.owners import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 from podsched.serve.client.informer import Event, EventType
 from podsched.term.controllers.controller import Controller, Instant
-from podsched.term.controllers.write_queues import AbsentObject, Done, Writes
+from podsched.term.controllers.write_queues import AbsentObject, Done, Request, Writes
 from podsched.v1.api_pb2 import DeleteRequest, EvictRequest, PatchRequest
 
 START = 1_700_000_000.0
@@ -79,34 +79,25 @@ class ControllerWorld:
 
     # what it does
 
-    def patch(
+    def send(
         self,
         key: str,
-        request: PatchRequest,
+        request: Request,
         again: Callable[[], None],
         *,
         without: Sequence[AbsentObject] = (),
         done: Done | None = None,
     ) -> None:
-        if self.hidden.isdisjoint(without):
+        if not self.hidden.isdisjoint(without):
+            return
+        if isinstance(request, PatchRequest):
             self._patches[f"{request.kind} {key}"] = (request, done, again)
-
-    def delete(
-        self,
-        key: str,
-        request: DeleteRequest,
-        again: Callable[[], None],
-        *,
-        without: Sequence[AbsentObject] = (),
-        done: Done | None = None,
-    ) -> None:
-        if self.hidden.isdisjoint(without):
+        elif isinstance(request, DeleteRequest):
             self._deletions[f"{request.kind} {key}"] = (request, done)
-
-    def create(
-        self, key: str, item: AnyObject, again: Callable[[], None], *, done: Done | None = None
-    ) -> None:
-        self._created.append((item, done))
+        elif isinstance(request, EvictRequest):
+            self._evictions[key] = request
+        else:
+            self._created.append((request, done))
 
     def empty(self, namespace: str, uid: str, again: Callable[[], None]) -> None:
         self.emptied.append(namespace)
@@ -122,11 +113,6 @@ class ControllerWorld:
         retries, self._retries = self._retries, []
         for retry in retries:
             retry()
-
-    def evict(
-        self, key: str, request: EvictRequest, again: Callable[[], None], *, without_node: str = ""
-    ) -> None:
-        self._evictions[key] = request
 
     def cancel_eviction(self, key: str) -> None:
         self._evictions.pop(key, None)

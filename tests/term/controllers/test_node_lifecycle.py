@@ -265,7 +265,7 @@ def test_of_many_nodes_a_part_is_looked_at_in_one_go(monkeypatch: pytest.MonkeyP
         item.spec.unschedulable = True
         world.put(item)
     patched: list[str] = []
-    monkeypatch.setattr(world, "patch", lambda key, request, again: patched.append(key))
+    monkeypatch.setattr(world, "send", lambda key, request, again: patched.append(key))
     controller = NodeLifecycleController(world, world, ControllerSettings(), world.pods_on)
     for _ in controller.start(world.now):
         assert not patched

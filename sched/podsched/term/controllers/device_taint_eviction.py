@@ -291,7 +291,7 @@ class DeviceTaintEvictionController(Controller):
         condition = new_condition(rule, effects, self._evicted[rule.metadata.uid], now.wall)
         if condition is not None:
             patch = status_patch(rule, condition)
-            self._writes.patch(name, patch, partial(self._status_due.update, {name: 0.0}))
+            self._writes.send(name, patch, partial(self._status_due.update, {name: 0.0}))
 
     def _effects(self, rule: DeviceTaintRule) -> Effects:
         """Count what a rule selects, and the pods that it evicts or would evict."""

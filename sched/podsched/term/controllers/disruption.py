@@ -119,7 +119,7 @@ class DisruptionController(QueueController):
             self._rechecks[key] = recheck
         patch = status_patch(budget, status)
         if patch is not None:
-            self._writes.patch(key, patch, self._queue.adder(ref))
+            self._writes.send(key, patch, self._queue.adder(ref))
 
     def _scale(self, namespace: str, owner: Owner) -> int | None:
         """Return the replicas that a controller asks for; None if it does not exist."""

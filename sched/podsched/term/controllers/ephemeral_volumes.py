@@ -50,7 +50,7 @@ class EphemeralVolumeController(QueueController):
         for volume in _ephemeral_volumes(pod):
             key = f"{ref.key}-{volume.name}"
             if self._objects.get(_CLAIM, key) is None:
-                self._writes.create(key, _claim(pod, volume), self._queue.adder(ref))
+                self._writes.send(key, _claim(pod, volume), self._queue.adder(ref))
 
 
 def _ephemeral_volumes(pod: Pod) -> Iterator[Volume]:

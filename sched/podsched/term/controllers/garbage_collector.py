@@ -125,7 +125,7 @@ class GarbageCollector(QueueController):
             # An owner waits until all below it is gone, so this object waits for its own.
             policy = "Foreground"
         request = object_deletion(item, policy)
-        self._writes.delete(ref.key, request, self._queue.adder(ref), without=absent)
+        self._writes.send(ref.key, request, self._queue.adder(ref), without=absent)
 
     def _classify_references(self, item: AnyObject) -> _Owners:
         owners = _Owners([], [], [], [])
@@ -175,10 +175,10 @@ class GarbageCollector(QueueController):
         uids = {owner.uid for owner in owners}
         kept = [reference for reference in shown if reference["uid"] in uids]
         patch = metadata_patch(item, {"ownerReferences": kept or None})
-        self._writes.patch(ref.key, patch, self._queue.adder(ref), without=absent)
+        self._writes.send(ref.key, patch, self._queue.adder(ref), without=absent)
 
     def _drop_finalizer(self, ref: Ref, item: AnyObject, finalizer: str) -> None:
-        self._writes.patch(ref.key, without_finalizer(item, finalizer), self._queue.adder(ref))
+        self._writes.send(ref.key, without_finalizer(item, finalizer), self._queue.adder(ref))
 
 
 def _owners_of(metadata: ObjectMeta | None) -> Sequence[str]:

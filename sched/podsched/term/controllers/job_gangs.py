@@ -99,7 +99,7 @@ class JobGangs:
                 message = f"Created Workload {item.metadata.name} for Job {job.metadata.name}"
                 self._record(job.metadata, "WorkloadCreated", message)
 
-        self._writes.create(object_key(item), item, lambda: self._notify(key), done=done)
+        self._writes.send(object_key(item), item, lambda: self._notify(key), done=done)
 
 
 def _is_candidate(job: Job) -> bool:

@@ -120,7 +120,7 @@ class JobController(WorkloadController):
             return
         if owner is None and self._pods.owners_for(pod):
             return  # It will be adopted.
-        self._writes.patch(key, without_finalizer(pod, JOB_TRACKING), self._orphans.adder(key))
+        self._writes.send(key, without_finalizer(pod, JOB_TRACKING), self._orphans.adder(key))
 
     def _sync(self, key: str, owner: Job, owned: Owned, now: Instant) -> None:
         if owner.spec.managed_by not in ("", _OWN_NAME):
@@ -133,7 +133,7 @@ class JobController(WorkloadController):
         # Before the evicted pods are released: they tell the next leader of it, too.
         if not owner.spec.suspend and self._is_deactivated(owned):
             request = object_patch(owner, {"spec": {"suspend": True}})
-            self._writes.patch(key, request, partial(self._notify, key))
+            self._writes.send(key, request, partial(self._notify, key))
             return
         gang = Gang(True)
         if self._gangs is not None:
@@ -201,7 +201,7 @@ class JobController(WorkloadController):
             pod = None if record.uid in owned.releasing else self._pod_of(record)
             if pod is not None and pod.metadata.labels.get(QUEUE_PRIORITY_CLASS, wanted) != wanted:
                 request = metadata_patch(pod, {"labels": {QUEUE_PRIORITY_CLASS: wanted}})
-                self._writes.patch(record.key, request, partial(self._notify, key))
+                self._writes.send(record.key, request, partial(self._notify, key))
 
     def _waiting_in_vain(self, job: Job, owned: Owned) -> list[OwnedPod]:
         """Return pods that wait for members of their queue's group that have ended already."""

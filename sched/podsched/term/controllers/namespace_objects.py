@@ -59,7 +59,7 @@ class _NamespaceObjects(QueueController):
         present = self._objects.get(self.kind, key)
         retry = self._queue.adder(ref)
         if present is None:
-            self._writes.create(key, self._made(ref.key), retry)
+            self._writes.send(key, self._made(ref.key), retry)
         else:
             self._update(key, present, retry)
 
@@ -113,4 +113,4 @@ class RootCaPublisher(_NamespaceObjects):
             "metadata": {"annotations": {_HASH: self._hash}},
             "data": {_FILE: self._certificates},
         }
-        self._writes.patch(key, object_patch(present, body), retry)
+        self._writes.send(key, object_patch(present, body), retry)

@@ -159,7 +159,7 @@ class NodeLifecycleController(Controller):
         taints = wanted_taints(node, no_schedule_keys(node, conditions), execute, now.wall)
         patch = node_patch(node, conditions, taints)
         if patch is not None:
-            self._writes.patch(name, patch, self._queue.adder(name))
+            self._writes.send(name, patch, self._queue.adder(name))
 
     def _allowed_key(self, name: str, node: Node, key: str, now: Instant) -> str:
         """Return the key of the NoExecute taint that the node may have now, given its zone."""
@@ -182,4 +182,4 @@ class NodeLifecycleController(Controller):
             pod = self._objects.get("Pod", key)
             if isinstance(pod, Pod) and is_pod_ready(pod):
                 patch = not_ready_patch(pod, now.wall)
-                self._writes.patch(key, patch, self._lost.adder(name))
+                self._writes.send(key, patch, self._lost.adder(name))

@@ -16,7 +16,7 @@ from podsched.config.settings import ControllerSettings
 from podsched.serve.client.cluster import eviction
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Controller, Instant, Objects
-from podsched.term.controllers.write_queues import Writes
+from podsched.term.controllers.write_queues import AbsentObject, Writes
 
 REASON = "DeletionByPodGC"
 NODE_GONE = "PodGC: node no longer exists"
@@ -80,12 +80,15 @@ class PodGarbageCollector(Controller):
         self._missing_since = {name: self._missing_since.get(name, now) for name in missing}
         # The next scan retries what failed.
         for pod in self._surplus():
-            self._writes.evict(object_key(pod), eviction(pod, "", "", grace=0), lambda: None)
+            self._writes.send(object_key(pod), eviction(pod, "", "", grace=0), lambda: None)
         for pod in self._orphans:
             node = pod.spec.node_name
             if now - self._missing_since[node] >= self._settings.pod_gc_quarantine:
                 request = eviction(pod, REASON, NODE_GONE, grace=0)
-                self._writes.evict(object_key(pod), request, lambda: None, without_node=node)
+                # The informer may lack a node that exists: watches omit objects that cannot be
+                # decoded. The pods of such a node keep running.
+                without = [AbsentObject("Node", "", node)]
+                self._writes.send(object_key(pod), request, lambda: None, without=without)
 
     def _surplus(self) -> list[Pod]:
         """Return the oldest finished pods beyond the threshold; none if that is 0."""

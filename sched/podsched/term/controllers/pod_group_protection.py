@@ -55,7 +55,7 @@ class PodGroupProtectionController(QueueController):
         metadata = group.metadata
         if metadata.HasField("deletion_timestamp") and PROTECTION_FINALIZER in metadata.finalizers:
             patch = without_finalizer(group, PROTECTION_FINALIZER)
-            self._writes.patch(ref.key, patch, self._queue.adder(ref))
+            self._writes.send(ref.key, patch, self._queue.adder(ref))
 
 
 def _group_of(pod: AnyObject | None) -> str | None:

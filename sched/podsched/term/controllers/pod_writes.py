@@ -48,7 +48,7 @@ class PodWrites:
             if done is not None:
                 done(error)
 
-        self._requests.patch(record.key, request, partial(self._retry, record.key), done=answered)
+        self._requests.send(record.key, request, partial(self._retry, record.key), done=answered)
 
     def _retry(self, pod_key: str) -> None:
         pod = self._pods.objects.get("Pod", pod_key)
@@ -105,7 +105,7 @@ class PodWrites:
                 self._pods.notify(key, at_once=True)
 
         for pod in pods:
-            self._requests.create(object_key(pod), pod, lambda: None, done=partial(answered, pod))
+            self._requests.send(object_key(pod), pod, lambda: None, done=partial(answered, pod))
 
     def _all_answered(self, owned: Owned, owner: AnyObject, failed: Sequence[ClientError]) -> None:
         if not failed:
@@ -147,7 +147,7 @@ class PodWrites:
             )
             request.preconditions.uid = record.uid
             done = partial(self._deleted, owned, owner.metadata, record)
-            self._requests.delete(record.key, request, partial(self._pods.notify, key), done=done)
+            self._requests.send(record.key, request, partial(self._pods.notify, key), done=done)
 
     def _deleted(
         self, owned: Owned, owner: ObjectMeta, record: OwnedPod, error: ClientError | None

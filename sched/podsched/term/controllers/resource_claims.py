@@ -155,7 +155,7 @@ class ResourceClaimController(QueueController):
         entries = [*kept, *({"name": n, "resourceClaimName": c} for n, c in named.items())]
         request = object_patch(owner, {"status": {"resourceClaimStatuses": entries}})
         request.resource_version = 0  # Only this controller writes these.
-        self._writes.patch(key, request, self._queue.adder(Ref(kind_of(owner).name, key)))
+        self._writes.send(key, request, self._queue.adder(Ref(kind_of(owner).name, key)))
 
     def _generated_claim(
         self, key: str, owner: Pod | PodGroup, ref: PodResourceClaim, name: str | None
@@ -186,7 +186,7 @@ class ResourceClaimController(QueueController):
                 self._record(owner, ref, f"create ResourceClaim {made.metadata.name}: {failed}")
 
         retry = self._queue.adder(Ref(kind, key))
-        self._writes.create(object_key(made), made, retry, done=written)
+        self._writes.send(object_key(made), made, retry, done=written)
         return name
 
     def _record(self, owner: Pod | PodGroup, ref: PodResourceClaim, why: str) -> None:
@@ -311,14 +311,14 @@ class _Reservations:
         if owner is None or pod is None or pod.metadata.uid != owner.uid or not is_done(pod):
             return
         key = object_key(claim)
-        self._writes.delete(key, object_deletion(claim), partial(self._index.examine_claim, key))
+        self._writes.send(key, object_deletion(claim), partial(self._index.examine_claim, key))
 
     def _change(
         self, claim: ResourceClaim, body: dict[str, Any], absent: Iterable[AbsentObject]
     ) -> None:
         key = object_key(claim)
         retry = partial(self._index.examine_claim, key)
-        self._writes.patch(key, object_patch(claim, body), retry, without=tuple(absent))
+        self._writes.send(key, object_patch(claim, body), retry, without=tuple(absent))
 
 
 def _claims_of(owner: Pod | PodGroup) -> dict[str, str]:

@@ -110,7 +110,7 @@ class TimedEvictions:
         self._sent.add(key)
         told = self._notices
         self._record(pod, told.marking.format(key))
-        self._writes.evict(key, eviction(pod, told.reason, told.message), lambda: self._retry(key))
+        self._writes.send(key, eviction(pod, told.reason, told.message), lambda: self._retry(key))
         if self._meters is not None:
             self._meters.total.inc()
             self._meters.late.observe(now.wall - leaving.at if leaving.at else 0.0)

@@ -44,7 +44,7 @@ class TtlAfterFinishedController(Controller):
                 self._note(key, job, now)
                 continue
             request = object_deletion(job, "Foreground")
-            self._writes.delete(key, request, partial(self._note, key, job, now))
+            self._writes.send(key, request, partial(self._note, key, job, now))
         return self._due.next
 
 

@@ -162,7 +162,7 @@ class WorkloadController(Controller):
             self._written.pop(key, None)
             self._notify(key)
 
-        self._writes.patch(key, object_patch(owner, {"status": patch}), again, done=done)
+        self._writes.send(key, object_patch(owner, {"status": patch}), again, done=done)
 
 
 def _selector_of(owner: Any) -> Selector:
@@ -245,7 +245,7 @@ class Adoption:
                 creating.pop(key, None)
 
         request = metadata_patch(pod, change)
-        self._requests.patch(key, request, partial(self._look_again, key), done=done)
+        self._requests.send(key, request, partial(self._look_again, key), done=done)
 
     def _look_again(self, key: str) -> None:
         pod = self._pods.objects.get("Pod", key)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject
@@ -28,8 +29,8 @@ _log = get_logger("controllers")
 
 #: Max pods evicted per call, and the burst of the rate limit.
 EVICT_AT_ONCE = 20
-#: Max objects deleted or created per call.
-_AT_ONCE = 100
+#: Max objects patched, and deleted or created, per call.
+_MOST_PATCHES, _AT_ONCE = 500, 100
 #: Seconds after which a controller decides again, after a conflict and after another error.
 _RETRY_CONFLICT, _RETRY_ERROR = 0.2, 5.0
 #: The kinds of objects in a namespace, in the order of their deletion.
@@ -41,6 +42,8 @@ _THERE = BatchResult(
 )
 
 T = TypeVar("T")
+#: The creation of an object is the object itself.
+Request = PatchRequest | DeleteRequest | EvictRequest | AnyObject
 #: Called with the outcome of a write: None, or the error.
 Done = Callable[[ClientError | None], None]
 
@@ -55,10 +58,7 @@ class AbsentObject(NamedTuple):
 
 
 class _QueuedWrite(NamedTuple, Generic[T]):
-    """A write, its controller, and the callback for failures.
-
-    without: objects that must not exist. done: called with the outcome.
-    """
+    """A write of a controller; see ``Writes.send``."""
 
     controller: str
     request: T
@@ -68,11 +68,7 @@ class _QueuedWrite(NamedTuple, Generic[T]):
 
 
 class Writes:
-    """Queues the writes of one controller without waiting; the queues are shared by all.
-
-    ``retry`` is called some time after a write has failed. A write is sent only if none of the
-    objects in ``without`` exist in the API server. ``done`` is called once its outcome is known.
-    """
+    """Queues the writes of one controller without waiting; the queues are shared by all."""
 
     def __init__(
         self,
@@ -84,35 +80,24 @@ class Writes:
         self._queues = queues
         self._skipped = skipped
 
-    def patch(
+    def send(
         self,
         key: str,
-        request: PatchRequest,
+        request: Request,
         retry: Callable[[], None],
         *,
         without: Sequence[AbsentObject] = (),
         done: Done | None = None,
     ) -> None:
-        write = _QueuedWrite(self.controller, request, retry, tuple(without), done)
-        self._queues.patches.put(f"{self.controller} {request.kind} {key}", write)
+        """Patch, delete or evict an object with this key, or create one.
 
-    def delete(
-        self,
-        key: str,
-        request: DeleteRequest,
-        retry: Callable[[], None],
-        *,
-        without: Sequence[AbsentObject] = (),
-        done: Done | None = None,
-    ) -> None:
-        write = _QueuedWrite(self.controller, request, retry, tuple(without), done)
-        self._queues.deletions.put(f"{self.controller} {request.kind} {key}", write)
-
-    def create(
-        self, key: str, item: AnyObject, retry: Callable[[], None], *, done: Done | None = None
-    ) -> None:
-        write = _QueuedWrite(self.controller, item, retry, done=done)
-        self._queues.creations.put(f"{self.controller} {key}", write)
+        ``retry`` is called some time after the write has failed. It is sent only if none of the
+        objects in ``without`` exist in the API server. ``done`` is called once its outcome is
+        known.
+        """
+        write = _QueuedWrite[Any](self.controller, request, retry, tuple(without), done)
+        kind = request.kind if isinstance(request, PatchRequest | DeleteRequest) else ""
+        self._queues.of(request).put(f"{self.controller} {kind} {key}", write)
 
     def empty(self, namespace: str, uid: str, retry: Callable[[], None]) -> None:
         """Delete the content of a namespace, then the namespace; ``retry`` if content remains."""
@@ -120,20 +105,8 @@ class Writes:
         request.preconditions.uid = uid
         self._queues.namespaces.put(namespace, _QueuedWrite(self.controller, request, retry))
 
-    def evict(
-        self, key: str, request: EvictRequest, retry: Callable[[], None], *, without_node: str = ""
-    ) -> None:
-        """Evict a pod; with ``without_node`` only if the API server has no node of this name.
-
-        The informer may lack a node that exists: watches omit objects that cannot be decoded. The
-        pods of such a node keep running.
-        """
-        without = (AbsentObject("Node", "", without_node),) if without_node else ()
-        write = _QueuedWrite(self.controller, request, retry, without)
-        self._queues.evictions.put(f"{self.controller} {key}", write)
-
     def cancel_eviction(self, key: str) -> None:
-        self._queues.evictions.drop(f"{self.controller} {key}")
+        self._queues.evictions.drop(f"{self.controller}  {key}")
 
     def skipped(self, kind: str, key: str, error: Exception) -> None:
         """Report an object that the controller cannot handle; it is skipped until it changes."""
@@ -171,33 +144,38 @@ class WriteQueues:
         self._count = count
         self._retry_later = retry_later
         self._limit = TokenBucket(writes_per_second, burst=EVICT_AT_ONCE)
-        answered = self._answered
-        self.patches: Outbox[_QueuedWrite[PatchRequest]] = Outbox(
-            lambda batch: self._unless_there(batch, self._patch), answered
+        self._patches = self._outbox(partial(cluster.patch_many, fence=fence), _MOST_PATCHES)
+        self._deletions = self._outbox(partial(cluster.delete_many, fence=fence), _AT_ONCE)
+        self._creations = self._outbox(partial(cluster.create_many, fence=fence), _AT_ONCE)
+        self.namespaces = Outbox[_QueuedWrite[DeleteRequest]](self._empty, self._answered, most=1)
+        self.evictions = Outbox[_QueuedWrite[EvictRequest]](
+            self._evict, self._answered, most=EVICT_AT_ONCE
         )
-        self.deletions: Outbox[_QueuedWrite[DeleteRequest]] = Outbox(
-            lambda batch: self._unless_there(batch, self._delete), answered, most=_AT_ONCE
-        )
-        self.creations: Outbox[_QueuedWrite[AnyObject]] = Outbox(
-            self._create, answered, most=_AT_ONCE
-        )
-        self.namespaces: Outbox[_QueuedWrite[DeleteRequest]] = Outbox(self._empty, answered, most=1)
-        self.evictions: Outbox[_QueuedWrite[EvictRequest]] = Outbox(
-            self._evict, answered, most=EVICT_AT_ONCE
-        )
+
+    def _outbox(
+        self, call: Callable[[list[Any]], Awaitable[Sequence[BatchResult]]], most: int
+    ) -> Outbox[_QueuedWrite[Any]]:
+        return Outbox(lambda batch: self._unless_there(batch, call), self._answered, most=most)
+
+    def of(self, request: Request) -> Outbox[Any]:
+        """Return the queue of a write."""
+        if isinstance(request, PatchRequest):
+            return self._patches
+        if isinstance(request, DeleteRequest):
+            return self._deletions
+        return self.evictions if isinstance(request, EvictRequest) else self._creations
 
     def start(self, tasks: TaskSet) -> None:
-        tasks.start(self.patches.run(), "controller patches", endless=True)
-        tasks.start(self.deletions.run(), "controller deletions", endless=True)
-        tasks.start(self.creations.run(), "controller creations", endless=True)
-        tasks.start(self.namespaces.run(), "terminating namespaces", endless=True)
-        tasks.start(self.evictions.run(), "controller evictions", endless=True)
+        for queue, name in (
+            (self._patches, "controller patches"),
+            (self._deletions, "controller deletions"),
+            (self._creations, "controller creations"),
+            (self.namespaces, "terminating namespaces"),
+            (self.evictions, "controller evictions"),
+        ):
+            tasks.start(queue.run(), name, endless=True)
 
     # ------------------------------------------------------------------ sending
-
-    async def _create(self, batch: Sequence[_QueuedWrite[AnyObject]]) -> Sequence[BatchResult]:
-        items = [write.request for write in batch]
-        return await self._cluster.create_many(items, fence=self._fence)
 
     async def _evict(
         self, batch: Sequence[_QueuedWrite[EvictRequest]]
@@ -221,12 +199,6 @@ class WriteQueues:
             if left:
                 self._retry_later(write.retry, 0.0)
         return results
-
-    async def _patch(self, due: list[PatchRequest]) -> Sequence[BatchResult]:
-        return await self._cluster.patch_many(due, fence=self._fence)
-
-    async def _delete(self, due: list[DeleteRequest]) -> Sequence[BatchResult]:
-        return await self._cluster.delete_many(due, fence=self._fence)
 
     async def _unless_there(
         self,
