@@ -203,3 +203,17 @@ async def test_a_lost_fence_ends_it(server: Server) -> None:
     outbox.put("b", "1")
     with pytest.raises(FenceLost):
         await outbox.run()
+
+
+async def test_a_lost_fence_of_an_item_ends_the_outbox_before_any_item_is_answered() -> None:
+    async def send(items: Sequence[str]) -> Sequence[BatchResult | None]:
+        lost = BatchResult(code=StatusCode.FAILED_PRECONDITION, reason=StatusReason.FENCE_LOST)
+        return [BatchResult(), None, lost]
+
+    answers: list[str] = []
+    outbox = Outbox(send, lambda key, item, result: answers.append(key))
+    for key in ("a", "b", "c"):
+        outbox.put(key, key)
+    with pytest.raises(FenceLost):
+        await outbox.run()
+    assert answers == []

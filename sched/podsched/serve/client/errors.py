@@ -205,6 +205,13 @@ def raise_first(results: Iterable[BatchResult]) -> None:
             raise error
 
 
+def raise_if_fence_lost(results: Iterable[BatchResult | None]) -> None:
+    """Raise FenceLost if a batch's item was refused because the term is over."""
+    for result in results:
+        if result is not None and result.reason == StatusReason.FENCE_LOST:
+            raise FenceLost(result.message, reason=result.reason)
+
+
 def as_result(error: ClientError) -> BatchResult:
     """Return the result of an item whose call failed as a whole; the inverse of ``of_result``."""
     codes = (code for code, cls in _BY_CODE.items() if isinstance(error, cls))

@@ -11,7 +11,7 @@ it, or is merged with it.
 
 A call may fail as a whole with a permanent error because of one item. So the batch is bisected, and
 only that item fails. If many items fail like this, the rest of the batch fails without further
-calls. Only a lost fence ends ``run``.
+calls. Only a lost fence, of a call or of one of its items, ends ``run``.
 
 Each task that executes ``run`` makes one call at a time; several may run concurrently. Writes for
 the same key are sent in order only if there is one such task.
@@ -30,8 +30,14 @@ from typing import Any, Generic, TypeVar
 
 from podsched.api.reasons import StatusReason
 from podsched.lib.backoff import Backoff
-from podsched.serve.client.errors import ClientError, FenceLost, as_result
+from podsched.serve.client.errors import (
+    ClientError,
+    FenceLost,
+    as_result,
+    raise_if_fence_lost,
+)
 from podsched.telemetry.logs import get_logger
+from podsched.v1.api_pb2 import BatchResult
 
 T = TypeVar("T")
 
@@ -47,7 +53,7 @@ class Outbox(Generic[T]):
 
     def __init__(
         self,
-        send: Callable[[Sequence[T]], Awaitable[Sequence[Any]]],
+        send: Callable[[Sequence[T]], Awaitable[Sequence[BatchResult | None]]],
         answered: Callable[[str, T, Any], None] | None = None,
         *,
         most: int = 500,
@@ -174,6 +180,7 @@ class Outbox(Generic[T]):
                 for key in batch.keys() & self._waiting.keys():
                     batch[key] = self._merge(batch[key], self._waiting.pop(key))
                 continue
+            raise_if_fence_lost(results)
             if self._answered is not None:
                 for (key, item), result in zip(sent, results, strict=True):
                     if result is not None:

@@ -19,7 +19,7 @@ from podsched.api.reasons import StatusCode, StatusReason
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client import errors
 from podsched.serve.client.cluster import ControlledCluster
-from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, FenceLost, NotFound
+from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
 from podsched.term.controllers.rate import TokenBucket
@@ -245,8 +245,6 @@ class WriteQueues:
 
     def _answered(self, key: str, write: _QueuedWrite[T], result: BatchResult) -> None:
         failed = errors.of_result(result)
-        if isinstance(failed, FenceLost):
-            raise failed
         self._count(write.controller, "written" if failed is None else "error")
         if write.done is not None:
             write.done(failed)

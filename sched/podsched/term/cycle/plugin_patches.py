@@ -14,11 +14,10 @@ from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.cluster import ClusterWrites
-from podsched.serve.client.errors import ClientError
+from podsched.serve.client.errors import ClientError, raise_if_fence_lost
 from podsched.telemetry.logs import get_logger
 from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.pre_bind import delete_request, patch_request
-from podsched.term.writes.fence import raise_if_fence_lost
 from podsched.v1 import api_pb2
 
 #: Seconds after a failed patch until the pod that needs it is tried again.

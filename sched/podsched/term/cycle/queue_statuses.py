@@ -21,7 +21,6 @@ from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
 from podsched.term.admission.admission import Admission
 from podsched.term.admission.tallies import QueueKey
-from podsched.term.writes.fence import raise_if_fence_lost
 from podsched.term.writes.pod_group_conditions import PatchObjects
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
@@ -42,10 +41,9 @@ class QueueStatuses:
     ) -> None:
         self._admission = admission
         self._cluster = admission.cluster
-        self._patch = patch
         self._wall = wall
         self._outbox: Outbox[api_pb2.PatchRequest] = Outbox(
-            self._send, retry_for=_RETRY_FOR, given_up=self._given_up
+            patch, retry_for=_RETRY_FOR, given_up=self._given_up
         )
         self._next = 0.0
 
@@ -183,11 +181,6 @@ class QueueStatuses:
     ) -> None:
         now = timestamp(self._wall(), whole=True)
         set_condition(status, _ACTIVE, value, reason, message, now)
-
-    async def _send(self, patches: Sequence[api_pb2.PatchRequest]) -> Sequence[api_pb2.BatchResult]:
-        results = await self._patch(patches)
-        raise_if_fence_lost(results)
-        return results
 
     def _given_up(self, patches: Sequence[api_pb2.PatchRequest], failure: ClientError) -> None:
         _log.warning("Could not write queue statuses", queues=len(patches), error=str(failure))

@@ -6,6 +6,6 @@ which may be lost. ``object_turns`` lets one task at a time write an object, and
 ``pod_group_conditions`` writes those of PodGroups in batches. ``extender_binding`` waits for a
 binding that an extender writes.
 
-All writes but events carry the term's fence. If the fence is lost, ``fence`` finds that in
-the results, and the task that makes the call raises ``FenceLost``, which ends the term.
+All writes but events carry the term's fence. If the fence is lost, the outbox finds that in the
+results, and the task that makes the call raises ``FenceLost``, which ends the term.
 """

@@ -25,7 +25,6 @@ from podsched.framework.status import Status, error
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
-from podsched.term.writes.fence import raise_if_fence_lost
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
 
@@ -201,7 +200,7 @@ class BindQueue:
         Raises:
             FenceLost: another replica leads.
         """
-        asked: Outbox[Assignment] = Outbox(self._send_again, most=BATCH)
+        asked: Outbox[Assignment] = Outbox(self._call, most=BATCH)
         for uid, assignment in self._sent.items():
             asked.put(uid, assignment)
         while len(asked):
@@ -244,7 +243,6 @@ class BindQueue:
         except ClientError as failure:
             self._outcomes.bind_called(batch, clock() - began, str(failure) or "unavailable")
             raise
-        # Before ``_report``, which may raise: these outcomes are known.
         self._forget(batch)
         self._outcomes.bind_called(batch, clock() - began, "")
         self._report(batch, results)
@@ -257,11 +255,6 @@ class BindQueue:
             traceparent=joined(a.traceparent for a in batch),
         )
         self.revision = max([self.revision, *(result.resource_version for result in results)])
-        return results
-
-    async def _send_again(self, batch: Sequence[Assignment]) -> Sequence[api_pb2.BatchResult]:
-        results = await self._call(batch)
-        raise_if_fence_lost(results)
         return results
 
     def _forget(self, batch: Sequence[Assignment]) -> None:
@@ -278,10 +271,8 @@ class BindQueue:
             elif result.reason != StatusReason.FENCE_LOST:
                 self._outcomes.bind_failed(assignment, error(result.message))
         if bound:
-            # Before FenceLost is raised: these were bound while the fence still held.
+            # Before the outbox raises FenceLost: these were bound while the fence still held.
             self._outcomes.bound(bound)
-        if len(bound) < len(batch):
-            raise_if_fence_lost(results)
 
     def _given_up(self, batch: Sequence[Assignment], failure: ClientError) -> None:
         self._forget(batch)

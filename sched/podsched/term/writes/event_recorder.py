@@ -134,7 +134,7 @@ class EventRecorder:
         while len(self._outbox):
             await self._outbox.flush(BATCH)
 
-    async def _send(self, records: Sequence[EventRecord]) -> Sequence[object]:
+    async def _send(self, records: Sequence[EventRecord]) -> Sequence[None]:
         new: list[v1.Event] = []
         repeated: dict[str, v1.Event] = {}
         for record in records:

@@ -45,7 +45,6 @@ from podsched.serve.client.cluster import merge_patch_request
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
-from podsched.term.writes.fence import raise_if_fence_lost
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
 
@@ -246,9 +245,7 @@ class PodGroupConditions:
             patches.append(one.patch())
             if turn.is_over:
                 await turn.give_way()
-        results = await self._patch(patches)
-        raise_if_fence_lost(results)
-        return results
+        return await self._patch(patches)
 
     def _answered(self, uid: str, sent: _Write, result: api_pb2.BatchResult) -> None:
         unseen = self._unseen.get(uid)

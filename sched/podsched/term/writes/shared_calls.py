@@ -16,7 +16,6 @@ from typing import Generic, NamedTuple, TypeVar
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
-from podsched.term.writes.fence import raise_if_fence_lost
 from podsched.v1 import api_pb2
 
 T = TypeVar("T")
@@ -88,9 +87,7 @@ class SharedCalls(Generic[T]):
         return await answers.all
 
     async def _send(self, requests: Sequence[_Request[T]]) -> Results:
-        results = await self._send_messages([request.message for request in requests])
-        raise_if_fence_lost(results)
-        return results
+        return await self._send_messages([request.message for request in requests])
 
     def _answered(self, _: str, request: _Request[T], result: api_pb2.BatchResult) -> None:
         request.answers.put(request.place, result)

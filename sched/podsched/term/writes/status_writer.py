@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
-from podsched.term.writes.fence import raise_if_fence_lost
 from podsched.v1 import api_pb2
 
 #: Max seconds for which a call is repeated after retryable errors.
@@ -63,7 +62,6 @@ class StatusWriter:
             failed = False
         finally:
             self._called(clock() - began, failed)
-        raise_if_fence_lost(results)
         return results
 
     def _given_up(self, patches: Sequence[api_pb2.PodStatusPatch], failure: ClientError) -> None:
