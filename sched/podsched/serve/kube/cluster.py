@@ -17,10 +17,11 @@ from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, Event, Pod, timestamp
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.api.trace_context import to_metadata
+from podsched.lib.token_bucket import TokenBucket
 from podsched.serve.client import errors
 from podsched.serve.client.errors import AlreadyExists, Conflict, NotFound, Unavailable
 from podsched.serve.kube import writes
-from podsched.serve.kube.http import MERGE_PATCH, STRATEGIC_MERGE_PATCH, KubeHttp, RateLimit
+from podsched.serve.kube.http import MERGE_PATCH, STRATEGIC_MERGE_PATCH, KubeHttp
 from podsched.serve.kube.informer import KubeInformer
 from podsched.serve.kube.objects import read_object
 from podsched.serve.kube.paths import collection, of_object
@@ -46,16 +47,20 @@ class KubeCluster:
         burst: int = 100,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """qps, burst: see ``RateLimit``."""
+        """qps: requests per second on average, no limit if 0 or less. burst: requests at once."""
+        limits = [TokenBucket(qps, max(burst, 1)) if qps > 0 else None for _ in range(2)]
         self._http = http
-        self._requests = TermRequests(http, leads, RateLimit(qps, burst))
-        self._pods = PodWrites(self._requests, now)
-        self._events = EventWriter(http, RateLimit(qps, burst))
+        self._requests = TermRequests(http, leads, limits[0])
+        #: Events have a limit of their own, as in kube-scheduler: they delay no bindings.
+        self._limit_of_events = limits[1]
+        self._now = now
+        #: Returns the pod that was last seen under a key.
+        self._known_pod: Callable[[str], object] = lambda key: None
 
     def informer(self, kinds: Sequence[str]) -> KubeInformer:
         """See ``Cluster``. Status patches take the conditions' times from its pods."""
         informer = KubeInformer(self._http, kinds)
-        self._pods.known = lambda key: informer.get("Pod", key)
+        self._known_pod = lambda key: informer.get("Pod", key)
         return informer
 
     async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
@@ -67,18 +72,18 @@ class KubeCluster:
         self, bindings: Sequence[v1.Binding], *, fence: v1.Fence, traceparent: str = ""
     ) -> Sequence[v1.BatchResult]:
         headers = dict(to_metadata(traceparent.partition(",")[0]))
-        return await each(bindings, lambda wanted: self._pods.bind(wanted, fence, headers))
+        return await each(bindings, lambda wanted: self._bind(wanted, fence, headers))
 
     async def evict_pods(
         self, evictions: Sequence[v1.EvictRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
         """See ``Cluster``; preemption deletes, as in kube-scheduler, all others evict."""
-        return await each(evictions, lambda wanted: self._pods.evict(wanted, fence))
+        return await each(evictions, lambda wanted: self._evict(wanted, fence))
 
     async def patch_pod_statuses(
         self, patches: Sequence[v1.PodStatusPatch], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        return await each(patches, lambda wanted: self._pods.patch_status(wanted, fence))
+        return await each(patches, lambda wanted: self._patch_status(wanted, fence))
 
     async def patch_many(
         self, patches: Sequence[v1.PatchRequest], *, fence: v1.Fence
@@ -103,9 +108,112 @@ class KubeCluster:
 
         return await each(deletions, delete)
 
+    # ------------------------------------------------------------------ pods
+
+    async def _bind(
+        self, wanted: v1.Binding, fence: v1.Fence, headers: dict[str, str]
+    ) -> v1.BatchResult:
+        try:
+            path = of_object(_POD, wanted.name, wanted.namespace, "binding")
+            body, repeatable = writes.binding(wanted), bool(wanted.uid)
+            return await self._requests.write(
+                "POST", path, body, fence, repeatable=repeatable, headers=headers
+            )
+        except Conflict as conflict:
+            return await self._not_bound(wanted, conflict)
+
+    async def _not_bound(self, wanted: v1.Binding, conflict: Conflict) -> v1.BatchResult:
+        """Determine the cause of a Conflict, which only its text has, from the current pod."""
+        path = of_object(_POD, wanted.name, wanted.namespace)
+        pod = read_object(_POD, await self._requests.http.request("GET", path))
+        assert isinstance(pod, Pod)
+        result = v1.BatchResult(code=StatusCode.FAILED_PRECONDITION, message=conflict.message)
+        if wanted.uid and pod.metadata.uid != wanted.uid:
+            result.reason = StatusReason.PRECONDITION_FAILED
+        elif pod.spec.node_name == wanted.node_name and wanted.uid:
+            return DONE  # bound by this binding, whose first answer was lost
+        elif pod.spec.node_name:
+            result.reason, result.node_name = StatusReason.ALREADY_BOUND, pod.spec.node_name
+        elif pod.metadata.HasField("deletion_timestamp"):
+            result.reason = StatusReason.POD_DELETING
+        elif pod.spec.scheduling_gates:
+            result.reason = StatusReason.SCHEDULING_GATED
+        else:
+            result.code, result.reason = StatusCode.ABORTED, StatusReason.CONFLICT
+        return result
+
+    async def _evict(self, wanted: v1.EvictRequest, fence: v1.Fence) -> v1.BatchResult:
+        uid = wanted.preconditions.uid
+        path = of_object(_POD, wanted.name, wanted.namespace)
+        try:
+            if wanted.HasField("condition"):
+                patch = writes.condition_patch(
+                    wanted.condition, uid, timestamp(self._now(), whole=True)
+                )
+                where = f"{path}/status"
+                await self._requests.write("PATCH", where, patch, fence, STRATEGIC_MERGE_PATCH)
+            if wanted.ignore_disruption_budgets:
+                options = writes.delete_options(wanted)
+                return await self._requests.write("DELETE", path, options, fence)
+            body = writes.eviction(wanted)
+            return await self._requests.write(
+                "POST", f"{path}/eviction", body, fence, repeatable=False, retry_after=False
+            )
+        except errors.TooManyRequests as error:
+            raise errors.DisruptionBudget(error.message, reason=error.reason) from error
+        except Conflict as error:
+            # The only possible cause is the precondition of a uid or resourceVersion.
+            raise errors.PreconditionFailed(error.message, reason=error.reason) from error
+
+    async def _patch_status(self, wanted: v1.PodStatusPatch, fence: v1.Fence) -> v1.BatchResult:
+        pod = self._known_pod(f"{wanted.namespace}/{wanted.name}")
+        known = pod if isinstance(pod, Pod) and pod.metadata.uid == wanted.uid else None
+        path = of_object(_POD, wanted.name, wanted.namespace, "status")
+        patch = writes.status_patch(wanted, known, timestamp(self._now(), whole=True))
+        return await self._requests.write("PATCH", path, patch, fence, STRATEGIC_MERGE_PATCH)
+
+    # ------------------------------------------------------------------ events
+
     async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
         """See ``Cluster``. Raises ClientError when none of them could be written."""
-        await self._events.record(new, repeated)
+        results = [*await each(new, self._record), *await each(repeated, self._record_again)]
+        failed = [found for result in results if (found := errors.of_result(result)) is not None]
+        if failed and len(failed) == len(results):
+            raise failed[0]
+
+    async def _record(self, event: Event) -> v1.BatchResult:
+        path = _EVENTS.format(event.metadata.namespace or "default")
+        # NotFound: the namespace is deleted. AlreadyExists: an earlier attempt has written the
+        # event, but its answer was lost; event names are unique.
+        with contextlib.suppress(NotFound, AlreadyExists):
+            await self._write_event("POST", path, writes.event(event))
+        return DONE
+
+    async def _record_again(self, event: Event) -> v1.BatchResult:
+        path = f"{_EVENTS.format(event.metadata.namespace or 'default')}/{event.metadata.name}"
+        series = writes.event_series(event)
+        try:
+            await self._write_event("PATCH", path, series, MERGE_PATCH)
+        except NotFound:  # it has expired, after an hour by default
+            return await self._record(event)
+        return DONE
+
+    async def _write_event(self, method: str, path: str, body: object, form: str = JSON) -> None:
+        """Write an event; retry after timeouts, since no other request waits for events."""
+        for tried in count(1):
+            try:
+                await self._http.request_bytes(
+                    method,
+                    path,
+                    body=body,
+                    content_type=form,
+                    repeatable=True,
+                    limit=self._limit_of_events,
+                )
+                return
+            except Unavailable:
+                if tried == _EVENT_TRIES:
+                    raise
 
 
 async def _patch(
@@ -148,119 +256,3 @@ async def _write_finalizers(
         written = await requests.send("PUT", path, changed, fence, PROTOBUF)
     version: str = written["metadata"]["resourceVersion"]
     return version
-
-
-class PodWrites:
-    """The writes of pods. now: Unix time in seconds."""
-
-    def __init__(self, requests: TermRequests, now: Callable[[], float]) -> None:
-        self._requests = requests
-        self._now = now
-        self.known: Callable[[str], object] = lambda key: None
-        """Returns the pod that was last seen under a key."""
-
-    async def bind(
-        self, wanted: v1.Binding, fence: v1.Fence, headers: dict[str, str]
-    ) -> v1.BatchResult:
-        try:
-            path = of_object(_POD, wanted.name, wanted.namespace, "binding")
-            body, repeatable = writes.binding(wanted), bool(wanted.uid)
-            return await self._requests.write(
-                "POST", path, body, fence, repeatable=repeatable, headers=headers
-            )
-        except Conflict as conflict:
-            return await self._not_bound(wanted, conflict)
-
-    async def _not_bound(self, wanted: v1.Binding, conflict: Conflict) -> v1.BatchResult:
-        """Determine the cause of a Conflict, which only its text has, from the current pod."""
-        path = of_object(_POD, wanted.name, wanted.namespace)
-        pod = read_object(_POD, await self._requests.http.request("GET", path))
-        assert isinstance(pod, Pod)
-        result = v1.BatchResult(code=StatusCode.FAILED_PRECONDITION, message=conflict.message)
-        if wanted.uid and pod.metadata.uid != wanted.uid:
-            result.reason = StatusReason.PRECONDITION_FAILED
-        elif pod.spec.node_name == wanted.node_name and wanted.uid:
-            return DONE  # bound by this binding, whose first answer was lost
-        elif pod.spec.node_name:
-            result.reason, result.node_name = StatusReason.ALREADY_BOUND, pod.spec.node_name
-        elif pod.metadata.HasField("deletion_timestamp"):
-            result.reason = StatusReason.POD_DELETING
-        elif pod.spec.scheduling_gates:
-            result.reason = StatusReason.SCHEDULING_GATED
-        else:
-            result.code, result.reason = StatusCode.ABORTED, StatusReason.CONFLICT
-        return result
-
-    async def evict(self, wanted: v1.EvictRequest, fence: v1.Fence) -> v1.BatchResult:
-        uid = wanted.preconditions.uid
-        path = of_object(_POD, wanted.name, wanted.namespace)
-        try:
-            if wanted.HasField("condition"):
-                patch = writes.condition_patch(
-                    wanted.condition, uid, timestamp(self._now(), whole=True)
-                )
-                where = f"{path}/status"
-                await self._requests.write("PATCH", where, patch, fence, STRATEGIC_MERGE_PATCH)
-            if wanted.ignore_disruption_budgets:
-                options = writes.delete_options(wanted)
-                return await self._requests.write("DELETE", path, options, fence)
-            body = writes.eviction(wanted)
-            return await self._requests.write(
-                "POST", f"{path}/eviction", body, fence, repeatable=False, retry_after=False
-            )
-        except errors.TooManyRequests as error:
-            raise errors.DisruptionBudget(error.message, reason=error.reason) from error
-        except Conflict as error:
-            # The only possible cause is the precondition of a uid or resourceVersion.
-            raise errors.PreconditionFailed(error.message, reason=error.reason) from error
-
-    async def patch_status(self, wanted: v1.PodStatusPatch, fence: v1.Fence) -> v1.BatchResult:
-        pod = self.known(f"{wanted.namespace}/{wanted.name}")
-        known = pod if isinstance(pod, Pod) and pod.metadata.uid == wanted.uid else None
-        path = of_object(_POD, wanted.name, wanted.namespace, "status")
-        patch = writes.status_patch(wanted, known, timestamp(self._now(), whole=True))
-        return await self._requests.write("PATCH", path, patch, fence, STRATEGIC_MERGE_PATCH)
-
-
-class EventWriter:
-    """Writes Events within a limit of their own, as in kube-scheduler: they delay no bindings."""
-
-    def __init__(self, http: KubeHttp, limit: RateLimit) -> None:
-        self._http = http
-        self._limit = limit
-
-    async def record(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
-        """Write new and repeated events. Raises ClientError when none of them could be written."""
-        results = [*await each(new, self._record), *await each(repeated, self._record_again)]
-        failed = [found for result in results if (found := errors.of_result(result)) is not None]
-        if failed and len(failed) == len(results):
-            raise failed[0]
-
-    async def _record(self, event: Event) -> v1.BatchResult:
-        path = _EVENTS.format(event.metadata.namespace or "default")
-        # NotFound: the namespace is deleted. AlreadyExists: an earlier attempt has written the
-        # event, but its answer was lost; event names are unique.
-        with contextlib.suppress(NotFound, AlreadyExists):
-            await self._write_event("POST", path, writes.event(event))
-        return DONE
-
-    async def _record_again(self, event: Event) -> v1.BatchResult:
-        path = f"{_EVENTS.format(event.metadata.namespace or 'default')}/{event.metadata.name}"
-        series = writes.event_series(event)
-        try:
-            await self._write_event("PATCH", path, series, MERGE_PATCH)
-        except NotFound:  # it has expired, after an hour by default
-            return await self._record(event)
-        return DONE
-
-    async def _write_event(self, method: str, path: str, body: object, form: str = JSON) -> None:
-        """Write an event; retry after timeouts, since no other request waits for events."""
-        for tried in count(1):
-            try:
-                await self._http.request_bytes(
-                    method, path, body=body, content_type=form, repeatable=True, limit=self._limit
-                )
-                return
-            except Unavailable:
-                if tried == _EVENT_TRIES:
-                    raise

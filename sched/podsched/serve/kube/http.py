@@ -29,6 +29,7 @@ import orjson
 
 from podsched import __version__
 from podsched.lib.backoff import Backoff
+from podsched.lib.token_bucket import TokenBucket
 from podsched.serve.client.errors import (
     ClientError,
     OutcomeUnknown,
@@ -68,24 +69,6 @@ _HEADERS: Final = {
 }
 
 Params = Mapping[str, str]
-
-
-class RateLimit:
-    """Limits requests per second as client-go does; waiting ones proceed in order of arrival."""
-
-    def __init__(self, qps: float, burst: int) -> None:
-        """qps: requests per second on average, no limit if 0 or less. burst: requests at once."""
-        self._interval = 1.0 / qps if qps > 0 else 0.0
-        self._burst = max(burst, 1)
-        #: Time at which the bucket is full again.
-        self._full_at = 0.0
-
-    def delay(self, now: float) -> float:
-        """Return the seconds to wait before one more request that was made ``now``."""
-        if not self._interval:
-            return 0.0
-        self._full_at = max(self._full_at, now) + self._interval
-        return max(self._full_at - self._interval * self._burst - now, 0.0)
 
 
 class KubeHttp:
@@ -152,7 +135,7 @@ class KubeHttp:
         params: Params | None = None,
         repeatable: bool = False,
         retry_after: bool = True,
-        limit: RateLimit | None = None,
+        limit: TokenBucket | None = None,
         before: Callable[[], None] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
@@ -225,8 +208,8 @@ class KubeHttp:
                     if lines:
                         yield lines
 
-    async def _wait_for_turn(self, limit: RateLimit, method: str) -> None:
-        delay = limit.delay(asyncio.get_running_loop().time())
+    async def _wait_for_turn(self, limit: TokenBucket, method: str) -> None:
+        delay = limit.reserve(1, asyncio.get_running_loop().time())
         if delay > 0:
             await asyncio.sleep(delay)
         if self._observer is not None:

@@ -155,20 +155,15 @@ class KubeInformer(MirrorReader):
 async def _without_node(http: KubeHttp) -> set[tuple[str, str]]:
     """Return key and uid of the pods that have no node, by a consistent read."""
     backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
+    params = {"fieldSelector": _UNBOUND, "limit": "5000"}
+    headers = {"Accept": f"{_METADATA_ONLY},application/json"}
     while True:
         try:
-            return await _list_without_node(http)
+            return {
+                (f"{metadata['namespace']}/{metadata['name']}", metadata["uid"])
+                async for page in pages(http, collection(KINDS["Pod"]), params, headers)
+                for metadata in (item["metadata"] for item in page.get("items") or ())
+            }
         except ClientError as error:
             _log.warning("Could not list the pods without a node", error=str(error))
         await asyncio.sleep(backoff.next_delay())
-
-
-async def _list_without_node(http: KubeHttp) -> set[tuple[str, str]]:
-    found: set[tuple[str, str]] = set()
-    params = {"fieldSelector": _UNBOUND, "limit": "5000"}
-    headers = {"Accept": f"{_METADATA_ONLY},application/json"}
-    async for page in pages(http, collection(KINDS["Pod"]), params, headers):
-        for item in page.get("items") or ():
-            metadata = item["metadata"]
-            found.add((f"{metadata['namespace']}/{metadata['name']}", metadata["uid"]))
-    return found

@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from podsched.api.reasons import StatusCode, StatusReason
+from podsched.lib.token_bucket import TokenBucket
 from podsched.serve.client import errors
 from podsched.serve.client.errors import ClientError, FenceLost, as_result
-from podsched.serve.kube.http import KubeHttp, RateLimit
+from podsched.serve.kube.http import KubeHttp
 from podsched.v1 import api_pb2 as v1
 
 T = TypeVar("T")
@@ -37,7 +38,7 @@ _REASONS: Final[Sequence[tuple[type[ClientError], StatusReason]]] = (
 class TermRequests:
     """Sends requests within the limit, while their term is valid."""
 
-    def __init__(self, http: KubeHttp, leads: Leads, limit: RateLimit) -> None:
+    def __init__(self, http: KubeHttp, leads: Leads, limit: TokenBucket | None) -> None:
         self.http = http
         self._leads = leads
         self._limit = limit

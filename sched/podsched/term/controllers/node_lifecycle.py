@@ -23,6 +23,7 @@ from podsched.api.metadata_defaulting import NODE_LEASES
 from podsched.api.objects import Lease, Node, Pod
 from podsched.api.tolerations import NO_EXECUTE
 from podsched.config.settings import ControllerSettings
+from podsched.lib.token_bucket import TokenBucket
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Controller, Instant, Objects
 from podsched.term.controllers.node_health import (
@@ -41,7 +42,6 @@ from podsched.term.controllers.node_taints import (
     silent_conditions,
     wanted_taints,
 )
-from podsched.term.controllers.rate import TokenBucket
 from podsched.term.controllers.workqueue import WorkQueue
 from podsched.term.controllers.write_queues import Writes
 

@@ -26,9 +26,9 @@ from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, OwnerReference, Pod
 from podsched.api.owners import controller_of
 from podsched.api.selectors import Selector
+from podsched.lib.token_bucket import TokenBucket
 from podsched.term.controllers.controller import Objects
 from podsched.term.controllers.pod_records import OwnedPod, PodSet, record_of
-from podsched.term.controllers.rate import TokenBucket
 from podsched.term.controllers.selector_index import SelectorIndex
 
 #: Max pods of one owner that are created, deleted or patched at a time: some 2 ms.

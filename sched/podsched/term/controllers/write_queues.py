@@ -17,12 +17,12 @@ from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.lib.tasks import TaskSet
+from podsched.lib.token_bucket import TokenBucket
 from podsched.serve.client import errors
 from podsched.serve.client.cluster import ControlledCluster
 from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
-from podsched.term.controllers.rate import TokenBucket
 from podsched.v1.api_pb2 import BatchResult, DeleteRequest, EvictRequest, Fence, PatchRequest
 
 _log = get_logger("controllers")

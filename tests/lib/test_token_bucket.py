@@ -1,4 +1,4 @@
-from podsched.term.controllers.rate import TokenBucket
+from podsched.lib.token_bucket import TokenBucket
 
 
 def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:
