@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from enum import Enum
 from typing import NamedTuple
 
 from podsched.api.conditions import NODE_READY, node_condition
@@ -76,61 +75,34 @@ def _nanoseconds(stamp: Timestamp) -> int:
     return stamp.seconds * 1_000_000_000 + stamp.nanos
 
 
-class ZoneState(Enum):
-    """The state of a zone: it determines how fast its nodes get NoExecute taints."""
-
-    NORMAL = "Normal"
-    PARTIAL = "PartialDisruption"
-    FULL = "FullDisruption"
-
-
 def zone_of(node: Node) -> str:
     """Return the key of a node's region and zone."""
     labels = node.metadata.labels
     return f"{labels.get(REGION, '')}/{labels.get(ZONE, '')}"
 
 
-class ZoneCount(NamedTuple):
-    """The number of nodes in a zone, by readiness."""
+def eviction_rates(
+    nodes: Iterable[tuple[str, bool]], settings: ControllerSettings
+) -> tuple[dict[str, float], bool]:
+    """Return the NoExecute taints per second by zone, and whether all zones are down.
 
-    ready: int
-    not_ready: int
-
-
-def count_zones(nodes: Iterable[tuple[str, bool]]) -> dict[str, ZoneCount]:
-    """Count the nodes per zone, from the (zone, is ready) of each node."""
+    ``nodes``: the zone of each node, and whether it is ready. If all zones are down, the fault is
+    assumed on this side, and no pod is evicted. Source: ComputeZoneState.
+    """
     ready: Counter[str] = Counter()
     others: Counter[str] = Counter()
     for zone, good in nodes:
         (ready if good else others)[zone] += 1
-    return {zone: ZoneCount(ready[zone], others[zone]) for zone in ready | others}
-
-
-def zone_state(count: ZoneCount, settings: ControllerSettings) -> ZoneState:
-    """Return the state of a zone (ComputeZoneState)."""
-    if not count.ready and count.not_ready:
-        return ZoneState.FULL
-    share = count.not_ready / max(1, count.ready + count.not_ready)
-    if count.not_ready > _MANY and share >= settings.unhealthy_zone_threshold:
-        return ZoneState.PARTIAL
-    return ZoneState.NORMAL
-
-
-def eviction_rates(
-    zones: dict[str, ZoneCount], settings: ControllerSettings
-) -> tuple[dict[str, float], bool]:
-    """Return the NoExecute taints per second by zone, and whether all zones are down.
-
-    If all zones are down, the fault is assumed on this side, and no pod is evicted.
-    """
-    states = {zone: zone_state(count, settings) for zone, count in zones.items()}
-    if states and all(state is ZoneState.FULL for state in states.values()):
+    zones = ready | others
+    if zones and not ready:
         return dict.fromkeys(zones, 0.0), True
     rates: dict[str, float] = {}
-    for zone, state in states.items():
+    for zone in zones:
         # Also of a zone that is fully down (HealthyQPSFunc), as long as another is not.
         rates[zone] = settings.node_eviction_rate
-        if state is ZoneState.PARTIAL:
-            large = sum(zones[zone]) > settings.large_cluster_size_threshold
+        size = ready[zone] + others[zone]
+        is_partly_down = ready[zone] > 0 and others[zone] > _MANY
+        if is_partly_down and others[zone] / size >= settings.unhealthy_zone_threshold:
+            large = size > settings.large_cluster_size_threshold
             rates[zone] = settings.secondary_node_eviction_rate if large else 0.0
     return rates, False

@@ -26,12 +26,7 @@ from podsched.config.settings import ControllerSettings
 from podsched.lib.token_bucket import TokenBucket
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Controller, Instant, Objects
-from podsched.term.controllers.node_health import (
-    Heartbeats,
-    count_zones,
-    eviction_rates,
-    zone_of,
-)
+from podsched.term.controllers.node_health import Heartbeats, eviction_rates, zone_of
 from podsched.term.controllers.node_taints import (
     NO_EXECUTE_KEYS,
     is_lost,
@@ -135,10 +130,13 @@ class NodeLifecycleController(Controller):
 
     def _look_at_zones(self, now: Instant) -> None:
         silent = self._heartbeats.is_silent
-        counts = count_zones(
-            (zone, ready and not silent(name, now)) for name, (zone, ready) in self._health.items()
+        rates, all_down = eviction_rates(
+            (
+                (zone, ready and not silent(name, now))
+                for name, (zone, ready) in self._health.items()
+            ),
+            self._settings,
         )
-        rates, all_down = eviction_rates(counts, self._settings)
         if all_down != self._all_down:
             self._all_down = all_down
             self._queue.update(self._objects.objects("Node"))
