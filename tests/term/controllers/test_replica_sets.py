@@ -227,6 +227,35 @@ def test_an_orphan_that_matches_is_adopted(world: ControllerWorld) -> None:
     assert len(pods(world)) == 2  # adopted, and one deleted as too many
 
 
+def test_an_owner_replaced_during_its_search_adopts_the_pods_that_had_been_searched() -> None:
+    world = ControllerWorld()
+    controller = ReplicaSetController(world, world, world)
+    world.start(controller)
+    for number in range(3000):
+        world.put(bound_pod(f"orphan-{number}", app="web" if number == 0 else "other"))
+    world.put(replica_set(replicas=1))
+    controller.work(world.now)
+    world.remove("ReplicaSet", "default/web")
+    item = replica_set(replicas=1)
+    item.metadata.uid = "second"
+    world.put(item)
+    world.wait(5)
+    assert controlled(world.pod("default/orphan-0")) == ["web"]
+    assert len(pods(world)) == 3000
+
+
+def test_an_owner_that_cannot_be_handled_keeps_no_controller_from_its_start() -> None:
+    world = ControllerWorld()
+    bad = replica_set("bad")
+    bad.spec.selector.match_expressions.add(key="app", operator="Bad")
+    world.put(bad)
+    world.put(replica_set("good", replicas=1))
+    world.start(ReplicaSetController(world, world, world))
+    world.wait(2)
+    assert [controlled(pod) for pod in pods(world)] == [["good"]]
+    assert world.faults[0] == "ReplicaSet default/bad: SelectorError"
+
+
 def test_hundreds_of_orphans_are_adopted_before_any_pod_is_made(world: ControllerWorld) -> None:
     for number in range(1500):
         world.put(bound_pod(f"p{number}", "n1", app="web"))

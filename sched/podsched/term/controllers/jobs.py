@@ -27,6 +27,7 @@ from podsched.api.queue_labels import (
 )
 from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.errors import ClientError
+from podsched.serve.client.informer import Event
 from podsched.term.admission.endings import DEACTIVATED
 from podsched.term.controllers.controller import Instant, Objects, metadata_patch, without_finalizer
 from podsched.term.controllers.job_gangs import GANG_KINDS, Gang, JobGangs
@@ -70,11 +71,11 @@ class JobController(WorkloadController):
     def kinds(self) -> tuple[str, ...]:
         return (*super().kinds, *(GANG_KINDS if self._gangs is not None else ()))
 
-    def _note(self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
-        if self._gangs is not None and kind in GANG_KINDS:
-            self._gangs.changed(key, old, new)
+    def changed(self, event: Event, now: Instant) -> None:
+        if self._gangs is not None and event.kind in GANG_KINDS:
+            self._gangs.changed(event.key, event.old, event.new)
         else:
-            super()._note(kind, key, old, new)
+            super().changed(event, now)
 
     def _owner_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):

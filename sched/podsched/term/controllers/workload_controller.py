@@ -8,7 +8,6 @@ written, because the next one must be computed from the version that the write r
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, Final
@@ -36,6 +35,7 @@ from podsched.term.controllers.owned_pods import (
     Owned,
     PodsOfOwners,
 )
+from podsched.term.controllers.pod_pass import PodPass
 from podsched.term.controllers.pod_records import COMPLETION_INDEX, OwnedPod, completion_index
 from podsched.term.controllers.pod_writes import PodWrites
 from podsched.term.controllers.workqueue import DelayingQueue
@@ -44,13 +44,11 @@ from podsched.term.writes.event_recorder import EventRecorder
 
 #: Seconds for which changes of pods are collected, for each pod of their owner.
 _PER_POD: Final = 0.0002
-#: Max pods of the owners that are examined in one call of ``work``.
+#: Max pods of the owners that are examined in one call of ``work``, and of those that are searched.
 _POD_BUDGET: Final = 2000
 #: Part of ``_POD_BUDGET`` that an owner takes besides its pods, for up to 100 writes.
 _PER_OWNER: Final = 200
 _PAUSE: Final = 0.001
-#: Pods looked at per step of a search for orphans.
-_STEP = 2000
 
 
 class WorkloadController(Controller):
@@ -70,6 +68,8 @@ class WorkloadController(Controller):
         )
         self._pod_writes = PodWrites(self._pods, writes, recorder)
         self._adoption = Adoption(self._pods, writes, self._pod_writes)
+        #: Owners for which no pods to adopt have been searched among all of their namespace.
+        self._unsearched = PodPass(objects, writes, self._adoption.look_at)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -81,31 +81,26 @@ class WorkloadController(Controller):
         return not self._pods.has_owners
 
     def _read(self, kind: str, key: str, item: AnyObject, now: Instant) -> None:
-        self._now = now.monotonic
-        self._note(kind, key, None, item)  # Owners search for no pods: all pods are read later.
+        super()._read(kind, key, item, now)
+        if kind == self.owner_kind:
+            self._unsearched.discard(key)  # All pods are read after the owners.
 
     def changed(self, event: Event, now: Instant) -> None:
         self._now = now.monotonic
-        _, kind, key, old, new = event
-        self._note(kind, key, old, new)
-        if kind == self.owner_kind and (
-            old is None or new is None or old.metadata.uid != new.metadata.uid
-        ):
-            self._adoption.unsearched.pop(key, None)
-            if new is not None and self._searches(new):
-                self._adoption.unsearched[key] = None
-
-    def _note(self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
-        if kind == "Pod":
-            self._pod_changed(key, old, new)
-        elif kind == self.owner_kind:
-            self._owner_changed(key, old, new)
+        if event.kind == "Pod":
+            self._pod_changed(event.key, event.old, event.new)
+        elif event.kind == self.owner_kind:
+            self._owner_changed(event.key, event.old, event.new)
 
     def _owner_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         self._written.pop(key, None)
         self._pods.owner_changed(key, new)
         if new is not None:
             self._due.put(key, self._now)
+        if old is None or new is None or old.metadata.uid != new.metadata.uid:
+            self._unsearched.discard(key)
+            if new is not None and self._searches(new):
+                self._unsearched.add(key)
 
     def _pod_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         self._pods.pod_changed(key, old, new)
@@ -124,11 +119,12 @@ class WorkloadController(Controller):
         """Examine the owners that are due, up to a number of pods."""
         self._now = now.monotonic
         self._pods.now = now.monotonic
-        more = self._adoption.search()
+        for key in self._unsearched.go_on(_POD_BUDGET):
+            self._notify(key)
         budget = _POD_BUDGET
         for key in self._due.due(now.monotonic):
             owner = self._objects.get(self.owner_kind, key)
-            if owner is None or key in self._adoption.unsearched:
+            if owner is None or key in self._unsearched:
                 continue
             owned = self._pods.of(owner.metadata.uid)
             owned.forget_lost(now.monotonic)
@@ -138,7 +134,7 @@ class WorkloadController(Controller):
             budget -= _PER_OWNER + len(owned.pods.all)
             if budget <= 0:
                 break
-        return earliest(self._due.next, now.monotonic + _PAUSE if more else None)
+        return earliest(self._due.next, now.monotonic + _PAUSE if self._unsearched else None)
 
     def _come_back(self, key: str, owned: Owned, now: Instant) -> None:
         if owned.not_before > now.monotonic:
@@ -176,31 +172,11 @@ class Adoption:
         self._pods = pods
         self._requests = requests
         self._writes = writes
-        self._searching: Iterator[None] | None = None
-        #: Owners whose namespace has not been searched for pods to adopt.
-        self.unsearched: dict[str, None] = {}
 
-    def search(self) -> bool:
-        """Search for pods that new owners adopt, in steps; return whether there is more."""
-        if self._searching is None and self.unsearched:
-            self._searching = self._search(dict(self.unsearched))
-        if self._searching is not None and next(self._searching, self) is self:
-            self._searching = None
-        return bool(self.unsearched)
-
-    def _search(self, owners: dict[str, None]) -> Iterator[None]:
-        namespaces = {key.partition("/")[0] for key in owners}
-        keys = iter(list(self._pods.objects.objects("Pod")))
-        while part := list(islice(keys, _STEP)):
-            for key in part:
-                if key.partition("/")[0] in namespaces:
-                    pod = self._pods.objects.get("Pod", key)
-                    if isinstance(pod, Pod) and controller_of(pod.metadata) is None:
-                        self._pods.look_for_owners(key, pod)
-            yield
-        for key in owners:
-            self.unsearched.pop(key, None)
-            self._pods.notify(key)
+    def look_at(self, key: str, pod: Pod) -> None:
+        """Let the owners that select a pod without a controller adopt it."""
+        if controller_of(pod.metadata) is None:
+            self._pods.look_for_owners(key, pod)
 
     def claim(self, key: str, owner: AnyObject, *, finalizer: str = "") -> None:
         """Adopt the pods that match, and release those that do not.
