@@ -128,7 +128,7 @@ class ControllerWorld:
         *,
         type_: str,
         reason: str,
-        action: str,
+        action: str = "",
         message: str,
         controller: str = "",
         kind: str = "Pod",

@@ -23,8 +23,7 @@ from podsched.cli.process_options import (
 )
 from podsched.config.flags import flag
 from podsched.config.settings import AgentSettings, TelemetrySettings
-from podsched.serve.agent.nodes import BadNode, nodes_of_manifests
-from podsched.serve.agent.registering import AgentError
+from podsched.serve.agent.nodes import AgentError, BadNode, nodes_of_manifests
 from podsched.serve.client.channels import ClientOptions
 
 

@@ -43,7 +43,7 @@ class Recorded(list[str]):
         *,
         type_: str,
         reason: str,
-        action: str,
+        action: str = "",
         message: str,
         controller: str = "",
         kind: str = "Pod",

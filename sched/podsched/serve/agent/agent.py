@@ -1,7 +1,7 @@
 """Simulates hollow nodes: watches nodes and pods, and executes what other modules decide.
 
-``nodes``, ``pods`` and ``admission`` decide (pure). This module and ``simulated_pods`` do the I/O,
-with ``registering`` and ``heartbeats``.
+``nodes``, ``pods`` and ``admission`` decide (pure). This module, ``simulated_pods`` and
+``heartbeats`` do the I/O.
 
     event                    action
     simulated node appears   create and renew its lease, ``repair`` it, handle its pods
@@ -20,6 +20,7 @@ the agent waits. It keeps no state that cannot be restored from the API.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
@@ -29,16 +30,24 @@ from podsched.api.conditions import is_node_ready
 from podsched.api.hollow_nodes import DEVICES_ANNOTATION
 from podsched.api.objects import Node, Pod
 from podsched.config.settings import AgentSettings
+from podsched.lib.backoff import Backoff
 from podsched.lib.tasks import TaskSet
 from podsched.serve.agent.devices import DevicePublisher
 from podsched.serve.agent.heartbeats import Heartbeats
-from podsched.serve.agent.nodes import is_silent, nodes_of_settings, repair
-from podsched.serve.agent.registering import register
+from podsched.serve.agent.nodes import (
+    AgentError,
+    is_silent,
+    nodes_of_settings,
+    registration,
+    repair,
+)
 from podsched.serve.agent.simulated_pods import SimulatedPods
 from podsched.serve.agent.timers import Timers
 from podsched.serve.agent.volume_controller import VOLUME_KINDS, VolumeController
+from podsched.serve.client import errors
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.cluster import object_patch
+from podsched.serve.client.errors import AlreadyExists, ClientError
 from podsched.serve.client.informer import Batch, Event, Informer
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
@@ -46,6 +55,8 @@ from podsched.telemetry.metrics import AgentMetrics
 from podsched.telemetry.tracing import DISABLED, Tracer
 
 _log = get_logger("agent")
+#: Nodes registered in one call.
+_BATCH = 500
 
 
 def _devices_differ(old: Node, new: Node) -> bool:
@@ -108,7 +119,7 @@ class Agent:
 
         Raises ``AgentError`` if a node is rejected.
         """
-        await register(self._client, self._given, self._now)
+        await _register(self._client, self._given, self._now)
         runs: dict[str, Coroutine[Any, Any, None]] = {
             "agent informer": self._informer.run(self._handle),
             **self._heartbeats.runs(),
@@ -215,3 +226,31 @@ class Agent:
     def _count_nodes(self) -> None:
         if self._metrics is not None:
             self._metrics.nodes.set(len(self._simulated))
+
+
+async def _register(client: ApiClient, nodes: Sequence[Node], now: Callable[[], float]) -> None:
+    """Create the nodes that do not exist; wait while no API server answers.
+
+    Raises AgentError if a node is rejected.
+    """
+    for start in range(0, len(nodes), _BATCH):
+        await _register_batch(client, nodes[start : start + _BATCH], now)
+
+
+async def _register_batch(
+    client: ApiClient, batch: Sequence[Node], now: Callable[[], float]
+) -> None:
+    backoff = Backoff(0.1, 2.0, random.random)
+    while True:
+        try:
+            results = await client.create_many([registration(node, now()) for node in batch])
+            break
+        except ClientError as error:
+            if not error.retryable:
+                raise AgentError(f"cannot register nodes: {error}") from error
+            _log.info("Waiting for the API server", error=str(error))
+            await asyncio.sleep(backoff.next_delay())
+    for node, result in zip(batch, results, strict=True):
+        failed = errors.of_result(result)
+        if failed is not None and not isinstance(failed, AlreadyExists):
+            raise AgentError(f'node "{node.metadata.name}" was rejected: {failed}') from failed

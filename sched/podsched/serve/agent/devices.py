@@ -23,6 +23,7 @@ from podsched.lib.groups import Groups
 from podsched.serve.agent.deletions import deletions
 from podsched.serve.client import errors
 from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.cluster import object_deletion
 from podsched.serve.client.errors import AlreadyExists
 from podsched.serve.client.informer import Event, Informer
 from podsched.serve.client.outbox import Outbox
@@ -91,9 +92,7 @@ class DevicePublisher:
         self.creations.drop(name)
         found = self._informer.get("ResourceSlice", name)
         if found is not None:
-            request = v1.DeleteRequest(kind="ResourceSlice", name=name)
-            request.preconditions.uid = found.metadata.uid
-            self.deletions.put(name, request)
+            self.deletions.put(name, object_deletion(found))
 
     def _created(self, name: str, made: AnyObject, result: v1.BatchResult) -> None:
         failed = errors.of_result(result)

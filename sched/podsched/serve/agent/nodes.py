@@ -49,6 +49,10 @@ class BadNode(ValueError):
     """An invalid node manifest."""
 
 
+class AgentError(Exception):
+    """The API rejected a node that the agent was to register."""
+
+
 def nodes_of_settings(settings: AgentSettings) -> list[Node]:
     """Return the nodes of the settings: prefix0000, prefix0001, ..., with zones in turn."""
     nodes = []

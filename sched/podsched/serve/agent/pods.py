@@ -37,7 +37,7 @@ from podsched.api.objects import (
 from podsched.api.owners import controller_of
 from podsched.api.resources import is_sidecar
 from podsched.serve.agent.admission import Rejection
-from podsched.serve.client.cluster import object_patch
+from podsched.serve.client.cluster import eviction, object_patch
 from podsched.v1.api_pb2 import EvictRequest, PatchRequest
 
 RUN_SECONDS_ANNOTATION = "podsched.io/run-seconds"
@@ -117,14 +117,7 @@ def _removal(pod: Pod, seen: float, now: float) -> Action:
             return Later(at)
     if pod.metadata.finalizers and not is_finished(pod):
         return _ended(pod, now, _SIGKILLED)
-    request = EvictRequest(
-        namespace=pod.metadata.namespace,
-        name=pod.metadata.name,
-        grace_period_seconds=0,
-        ignore_disruption_budgets=True,
-    )
-    request.preconditions.uid = pod.metadata.uid
-    return request
+    return eviction(pod, "", "", grace=0)
 
 
 def _completion(pod: Pod, seen: float, now: float, job_seconds: float) -> Action | None:

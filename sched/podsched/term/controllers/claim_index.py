@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from podsched.api.conditions import is_finished, is_terminating
 from podsched.api.device_claims import known_claim_names
@@ -25,8 +25,6 @@ class ClaimIndex:
         self._queue = queue
         #: By claim, the pods that use it. All keys and values here are "namespace/name".
         self.users = Groups[str, str, None]()
-        self._used: dict[str, tuple[str, ...]] = {}
-        """The claims that each pod uses."""
         #: By kind and uid of their controllers, the claims that a pod or PodGroup controls.
         self.owned = {"Pod": Groups[str, str, None](), GROUP: Groups[str, str, None]()}
         #: By name of a template that does not exist, the pods and PodGroups that wait for it.
@@ -49,11 +47,9 @@ class ClaimIndex:
 
     def _pod_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         # Most pods have no claims: they must cost little, in clusters without devices, too.
-        known = key in self._used or self.owned["Pod"]
-        if not known and not _names_claims(old) and not _names_claims(new):
+        if not (self.owned["Pod"] or _names_claims(old) or _names_claims(new)):
             return
-        used = tuple(_claim_keys(new)) if isinstance(new, Pod) else ()
-        before = self._used.get(key, ())
+        before, used = _claim_keys(old), _claim_keys(new)
         if isinstance(old, Pod) and (new is None or new.metadata.uid != old.metadata.uid):
             self._pod_gone(key, old)
         if used != before:
@@ -61,9 +57,6 @@ class ClaimIndex:
                 self.users.drop(claim, key)
             for claim in used:
                 self.users.put(claim, key, None)
-            self._used[key] = used
-            if not used:
-                del self._used[key]
         self._note_member(key, old, new)
         if not isinstance(new, Pod):
             return
@@ -81,7 +74,7 @@ class ClaimIndex:
 
     def _pod_gone(self, key: str, pod: Pod) -> None:
         owned = self.owned["Pod"].of(pod.metadata.uid)
-        claims = {**dict.fromkeys(self._used.get(key, ())), **owned}
+        claims = {**dict.fromkeys(_claim_keys(pod)), **owned}
         self._waits_no_more(pod, Ref("Pod", key))
         if claims:
             self._enqueue(CLAIM, claims)
@@ -160,9 +153,10 @@ def _names_claims(pod: AnyObject | None) -> bool:
     )
 
 
-def _claim_keys(pod: Pod) -> Iterator[str]:
-    for name in known_claim_names(pod):
-        yield f"{pod.metadata.namespace}/{name}"
+def _claim_keys(pod: AnyObject | None) -> list[str]:
+    if not isinstance(pod, Pod):
+        return []
+    return [f"{pod.metadata.namespace}/{name}" for name in known_claim_names(pod)]
 
 
 def owner_of(claim: AnyObject | None) -> OwnerReference | None:

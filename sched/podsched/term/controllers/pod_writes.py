@@ -166,7 +166,6 @@ class PodWrites:
                 owner,
                 type_=type_,
                 reason=reason,
-                action="",
                 message=message,
                 controller=f"{self._pods.kind.name.lower()}-controller",
                 kind=self._pods.kind.name,

@@ -196,7 +196,6 @@ class ResourceClaimController(QueueController):
             owner.metadata,
             type_="Warning",
             reason="FailedResourceClaimCreation",
-            action="",
             message=f"PodResourceClaim {ref.name}: {why}",
             controller="resource_claim",
         )

@@ -125,7 +125,6 @@ class TimedEvictions:
             pod.metadata,
             type_="Normal",
             reason=self._notices.event,
-            action="",
             message=message,
             controller=self._notices.controller,
         )

@@ -94,8 +94,8 @@ class EventRecorder:
         *,
         type_: str,
         reason: str,
-        action: str,
         message: str,
+        action: str = "",
         controller: str = "default-scheduler",
         kind: str = "Pod",
     ) -> None:

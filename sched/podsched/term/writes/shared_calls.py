@@ -27,34 +27,11 @@ IN_FLIGHT = 2
 Results = Sequence[api_pb2.BatchResult]
 
 
-class _Answers:
-    """The results of the messages that one task waits for: one future, whatever their number."""
-
-    __slots__ = ("_left", "_results", "all")
-
-    def __init__(self, count: int) -> None:
-        self._results = [api_pb2.BatchResult()] * count
-        self._left = count
-        self.all: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
-
-    def put(self, place: int, result: api_pb2.BatchResult) -> None:
-        self._results[place] = result
-        self._left -= 1
-        # A call with another part of the messages may have failed before.
-        if not self._left and not self.all.done():
-            self.all.set_result(self._results)
-
-    def fail(self, failure: ClientError) -> None:
-        if not self.all.done():
-            self.all.set_exception(failure)
-
-
 class _Request(NamedTuple, Generic[T]):
     """A message, and where its result goes."""
 
     message: T
-    answers: _Answers
-    place: int
+    answer: asyncio.Future[api_pb2.BatchResult]
 
 
 class SharedCalls(Generic[T]):
@@ -79,19 +56,20 @@ class SharedCalls(Generic[T]):
         Raises:
             ClientError: a call that had a part of the messages failed as a whole.
         """
-        if not messages:
-            return ()
-        answers = _Answers(len(messages))
-        for place, message in enumerate(messages):
-            self._outbox.put(str(next(self._numbers)), _Request(message, answers, place))
-        return await answers.all
+        loop = asyncio.get_running_loop()
+        requests = [_Request(message, loop.create_future()) for message in messages]
+        for request in requests:
+            self._outbox.put(str(next(self._numbers)), request)
+        return await asyncio.gather(*(request.answer for request in requests))
 
     async def _send(self, requests: Sequence[_Request[T]]) -> Results:
         return await self._send_messages([request.message for request in requests])
 
     def _answered(self, _: str, request: _Request[T], result: api_pb2.BatchResult) -> None:
-        request.answers.put(request.place, result)
+        if not request.answer.done():  # The task may not wait any more.
+            request.answer.set_result(result)
 
     def _failed(self, requests: Sequence[_Request[T]], failure: ClientError) -> None:
         for request in requests:
-            request.answers.fail(failure)
+            if not request.answer.done():
+                request.answer.set_exception(failure)
