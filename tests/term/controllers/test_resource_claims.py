@@ -407,5 +407,5 @@ def test_nothing_is_remembered_of_pods_and_claims_that_are_gone(world: Controlle
             world.remove(kind, key)
     world.settle()
     kept = vars(vars(world.controller)["_index"])
-    assert not any(kept[name] for name in ("users", "_used", "_waiting", "_queue"))
+    assert not any(kept[name] for name in ("users", "_waiting", "_queue"))
     assert not any(kept["owned"].values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from podsched.api.objects import AnyObject, Pod
 from podsched.config.settings import ControllerSettings
 from podsched.serve.client.cluster import InformerPort
 from podsched.telemetry.metrics import ControllerMetrics
-from podsched.term.controllers.controller import Controller
+from podsched.term.controllers.controller import Controller, Objects
 from podsched.term.controllers.device_taint_eviction import DeviceTaintEvictionController
 from podsched.term.controllers.dispatch import Skip
 from podsched.term.controllers.disruption import DisruptionController
@@ -33,13 +33,8 @@ from podsched.term.writes.event_recorder import EventRecorder
 
 #: Kinds that the scheduler itself does not watch, and some controllers do.
 OTHER_KINDS = tuple(kind for kind in COLLECTED_KINDS if kind not in WATCHED_KINDS)
-#: Controllers that need nothing but objects and writes.
-_PLAIN: tuple[type[Any], ...] = (
-    DisruptionController,
-    NamespaceController,
-    EphemeralVolumeController,
-    PodGroupProtectionController,
-)
+#: The classes of controllers, and what each needs besides objects and writes.
+_Parts = dict[type[Any], tuple[object, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,56 +64,47 @@ class ControllerFactory:
 
     def stand_ins(self) -> Mapping[str, Callable[[], Controller]]:
         """Return what creates the stand-ins for a kube-controller-manager, by name."""
-        made, recorder, gangs = self._made, self.recorder, self.settings.job_gangs
-        return {
-            ReplicaSetController.name: partial(made, ReplicaSetController, recorder),
-            JobController.name: partial(made, JobController, recorder, gangs=gangs),
-            TtlAfterFinishedController.name: partial(made, TtlAfterFinishedController),
+        parts: _Parts = {
+            ReplicaSetController: (self.recorder,),
+            JobController: (self.recorder, self.settings.job_gangs),
+            TtlAfterFinishedController: (),
         }
+        return {of.name: partial(self._make, of, self.informer, parts[of]) for of in parts}
 
     def of_all_kinds(self, others: InformerPort, root_ca: str) -> list[Controller]:
         """Return the controllers that need the metadata of all kinds."""
-        every = _AllObjects(self.informer, others)
-        found: list[Controller] = [
-            cls(every, self._writes_of(cls.name))
-            for cls in (GarbageCollector, ServiceAccountController)
-            if self.settings.runs(cls.name)
-        ]
-        if root_ca and self.settings.runs(RootCaPublisher.name):
-            found.append(RootCaPublisher(every, self._writes_of(RootCaPublisher.name), root_ca))
-        return found
+        parts: _Parts = {GarbageCollector: (), ServiceAccountController: ()}
+        if root_ca:
+            parts[RootCaPublisher] = (root_ca,)
+        return self._made(parts, _AllObjects(self.informer, others))
 
     def throughout(self) -> list[Controller]:
         """Return the controllers that run throughout the term."""
-        runs, made, recorder = self.settings.runs, self._made, self.recorder
-        found = [made(cls) for cls in _PLAIN if runs(cls.name)]
-        pods_on: Callable[[str], Collection[str]] = self._pods_on
-        if runs(TaintEvictionController.name):
-            evictor = made(TaintEvictionController, recorder, self.metrics)
-            assert isinstance(evictor, TaintEvictionController)
-            pods_on = evictor.pods_on
-            found.append(evictor)
-        if runs(DeviceTaintEvictionController.name):
-            found.append(made(DeviceTaintEvictionController, recorder, self.metrics))
-        if runs(NodeLifecycleController.name):
-            found.append(made(NodeLifecycleController, self.settings, pods_on))
-        if runs(PodGarbageCollector.name):
-            found.append(made(PodGarbageCollector, self.settings))
-        if runs(ResourceClaimController.name):
-            found.append(made(ResourceClaimController, recorder))
-        return found
+        parts: _Parts = {
+            DisruptionController: (),
+            NamespaceController: (),
+            EphemeralVolumeController: (),
+            PodGroupProtectionController: (),
+            TaintEvictionController: (self.recorder, self.metrics),
+            DeviceTaintEvictionController: (self.recorder, self.metrics),
+            PodGarbageCollector: (self.settings,),
+            ResourceClaimController: (self.recorder,),
+        }
+        made = self._made(parts, self.informer)
+        evictors = (of.pods_on for of in made if isinstance(of, TaintEvictionController))
+        pods_on = next(evictors, self._pods_on)
+        lifecycle: _Parts = {NodeLifecycleController: (self.settings, pods_on)}
+        return [*made, *self._made(lifecycle, self.informer)]
 
-    def _made(
-        self, controller: Callable[..., Controller], *parts: object, **options: object
-    ) -> Controller:
-        name: str = controller.name  # type: ignore[attr-defined]
-        return controller(self.informer, self._writes_of(name), *parts, **options)
+    def _made(self, parts: _Parts, objects: Objects) -> list[Controller]:
+        return [self._make(of, objects, parts[of]) for of in parts if self.settings.runs(of.name)]
+
+    def _make(self, of: type[Any], objects: Objects, parts: Sequence[object]) -> Controller:
+        made: Controller = of(objects, Writes(of.name, self.queues, self.skip), *parts)
+        return made
 
     def _pods_on(self, node: str) -> Collection[str]:
         pods = self.informer.objects("Pod")
         return [
             key for key, pod in pods.items() if isinstance(pod, Pod) and pod.spec.node_name == node
         ]
-
-    def _writes_of(self, controller: str) -> Writes:
-        return Writes(controller, self.queues, self.skip)

@@ -57,7 +57,7 @@ class JobController(WorkloadController):
     owner_kind = "Job"
 
     def __init__(
-        self, objects: Objects, writes: Writes, recorder: EventRecorder, *, gangs: bool = False
+        self, objects: Objects, writes: Writes, recorder: EventRecorder, gangs: bool = False
     ) -> None:
         """``gangs``: whether to create PodGroups for Jobs whose pods start together."""
         super().__init__(objects, writes, recorder)
