@@ -113,6 +113,8 @@ class _Planner:
         self._judged = JobPods(seen)
         self._end: WorkloadCondition | None = None
         """The condition with which the Job will end."""
+        listed = self._stored.uncounted_terminated_pods
+        self._listed_ok, self._listed_failed = frozenset(listed.succeeded), frozenset(listed.failed)
 
     def plan(self) -> Plan:
         """Return the plan; call it once."""
@@ -132,11 +134,7 @@ class _Planner:
             active: Sequence[OwnedPod] = ()
         else:
             active = self._manage()
-        end = None if self._end is None else self._end.type
-        is_met = _true(self._stored, SUCCESS_MET) is not None
-        tracking = _Tracking(self._seen, self._judged, self._status, end, is_met=is_met)
-        tracking.track()
-        self._plan.release = tracking.release
+        self._track()
         self._finish()
         self._status.active = len(active)
         self._status.ready = sum(pod.ready_at is not None for pod in active)
@@ -300,6 +298,70 @@ class _Planner:
             self._wait(min(waits.values()))
         self._plan.create = [NewPod(index, self._judged.annotations(index)) for index in due]
 
+    # ------------------------------------------------------------------ counting
+
+    def _track(self) -> None:
+        """List the pods that have finished, and release those that are listed."""
+        uncounted = self._status.uncounted_terminated_pods
+        new_indexes: set[int] = set()
+        for pod in self._to_track():
+            if not self._may_be_released(pod):
+                continue
+            if pod.phase == "Succeeded" and pod.uid not in self._listed_failed:
+                self._track_success(pod, new_indexes)
+            elif self._counts_as_failed(pod):
+                self._track_failure(pod)
+            elif self._end is None or _true(self._stored, SUCCESS_MET) is not None:
+                self._plan.release.append(pod)
+            if len(uncounted.succeeded) + len(uncounted.failed) + len(new_indexes) >= (
+                _MOST_UNCOUNTED
+            ):
+                break
+        if self._judged.indexed:
+            known = self._judged.stored_ok | Indexes.of(new_indexes)
+            self._status.succeeded = len(known)
+            self._status.completed_indexes = str(known)
+            if self._judged.by_index:
+                self._status.failed_indexes = str(self._judged.failed_indexes)
+
+    def _to_track(self) -> list[OwnedPod]:
+        found = self._judged.ended()
+        if self._end is not None or is_terminating(self._job):
+            dropping = self._seen.dropping
+            live = self._pods.live.values()
+            found += [pod for pod in live if pod.is_tracked and pod.uid not in dropping]
+        return sorted(found, key=lambda pod: pod.completion) if self._judged.indexed else found
+
+    def _may_be_released(self, pod: OwnedPod) -> bool:
+        is_over = is_terminating(self._job) or self._end is not None
+        if is_over or pod.phase == "Succeeded":
+            return True
+        return self._judged.is_failed(pod) and self._judged.delayed.get(pod.completion) is not pod
+
+    def _counts_as_failed(self, pod: OwnedPod) -> bool:
+        if self._end is None:
+            return self._judged.is_failed(pod)
+        return pod.phase == "Failed" or self._end.type != SUCCESS_MET
+
+    def _track_success(self, pod: OwnedPod, new_indexes: set[int]) -> None:
+        if self._judged.indexed:
+            if self._judged.is_valid(pod) and pod.completion not in self._judged.stored_ok:
+                new_indexes.add(pod.completion)
+            else:
+                self._plan.release.append(pod)
+        elif pod.uid in self._listed_ok:
+            self._plan.release.append(pod)
+        else:
+            self._status.uncounted_terminated_pods.succeeded.append(pod.uid)
+
+    def _track_failure(self, pod: OwnedPod) -> None:
+        if pod.uid in self._listed_failed or not (
+            self._judged.is_valid(pod) and self._judged.failure(pod).counts
+        ):
+            self._plan.release.append(pod)
+        else:
+            self._status.uncounted_terminated_pods.failed.append(pod.uid)
+
     def _finish(self) -> None:
         """Add the first condition of the end, and the last one once all pods are counted."""
         end, status = self._end, self._status
@@ -325,87 +387,6 @@ class _Planner:
             message = "Too many succeeded pods running after completion count reached"
             self._plan.events.append(("Warning", "TooManySucceededPods", message))
         self._plan.events.append(("Normal", "Completed", "Job completed"))
-
-
-class _Tracking:
-    """Lists finished pods in a status, and finds those whose finalizer is to be removed."""
-
-    def __init__(
-        self, seen: Seen, pods: JobPods, status: JobStatus, end: str | None, *, is_met: bool
-    ) -> None:
-        """``end``: the condition with which the Job will end; ``is_met``: it is stored already."""
-        self._seen = seen
-        self._pods = pods
-        self._status = status
-        self._end = end
-        self._is_met = is_met
-        uncounted = seen.job.status.uncounted_terminated_pods
-        self._uncounted_ok = frozenset(uncounted.succeeded)
-        self._uncounted_failed = frozenset(uncounted.failed)
-        self.release: list[OwnedPod] = []
-        """Counted pods, whose finalizer is to be removed."""
-
-    def track(self) -> None:
-        """List the pods that have finished, and release those that are listed."""
-        uncounted = self._status.uncounted_terminated_pods
-        new_indexes: set[int] = set()
-        for pod in self._to_track():
-            if not self._may_be_released(pod):
-                continue
-            if pod.phase == "Succeeded" and pod.uid not in self._uncounted_failed:
-                self._track_success(pod, new_indexes)
-            elif self._counts_as_failed(pod):
-                self._track_failure(pod)
-            elif self._end is None or self._is_met:
-                self.release.append(pod)
-            if len(uncounted.succeeded) + len(uncounted.failed) + len(new_indexes) >= (
-                _MOST_UNCOUNTED
-            ):
-                break
-        if self._pods.indexed:
-            known = self._pods.stored_ok | Indexes.of(new_indexes)
-            self._status.succeeded = len(known)
-            self._status.completed_indexes = str(known)
-            if self._pods.by_index:
-                self._status.failed_indexes = str(self._pods.failed_indexes)
-
-    def _to_track(self) -> list[OwnedPod]:
-        found = self._pods.ended()
-        if self._end is not None or is_terminating(self._seen.job):
-            dropping = self._seen.dropping
-            live = self._seen.pods.live.values()
-            found += [pod for pod in live if pod.is_tracked and pod.uid not in dropping]
-        return sorted(found, key=lambda pod: pod.completion) if self._pods.indexed else found
-
-    def _may_be_released(self, pod: OwnedPod) -> bool:
-        is_over = is_terminating(self._seen.job) or self._end is not None
-        if is_over or pod.phase == "Succeeded":
-            return True
-        return self._pods.is_failed(pod) and self._pods.delayed.get(pod.completion) is not pod
-
-    def _counts_as_failed(self, pod: OwnedPod) -> bool:
-        if self._end is None:
-            return self._pods.is_failed(pod)
-        return pod.phase == "Failed" or self._end != SUCCESS_MET
-
-    def _track_success(self, pod: OwnedPod, new_indexes: set[int]) -> None:
-        if self._pods.indexed:
-            if self._pods.is_valid(pod) and pod.completion not in self._pods.stored_ok:
-                new_indexes.add(pod.completion)
-            else:
-                self.release.append(pod)
-        elif pod.uid in self._uncounted_ok:
-            self.release.append(pod)
-        else:
-            self._status.uncounted_terminated_pods.succeeded.append(pod.uid)
-
-    def _track_failure(self, pod: OwnedPod) -> None:
-        if pod.uid in self._uncounted_failed or not (
-            self._pods.is_valid(pod) and self._pods.failure(pod).counts
-        ):
-            self.release.append(pod)
-        else:
-            self._status.uncounted_terminated_pods.failed.append(pod.uid)
 
 
 def _surplus(pods: JobPods, seen: Seen, count: int) -> list[OwnedPod]:
