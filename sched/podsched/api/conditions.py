@@ -49,6 +49,14 @@ def pod_condition(status: PodStatus, type_: str) -> PodCondition | None:
     return None
 
 
+def bound_at(pod: Pod) -> Timestamp | None:
+    """Return when a pod got its node; None if its condition PodScheduled does not tell."""
+    condition = pod_condition(pod.status, POD_SCHEDULED)
+    if condition is None or condition.status != TRUE:
+        return None
+    return condition.last_transition_time
+
+
 def node_condition(status: NodeStatus, type_: str) -> NodeCondition | None:
     """Return the node's condition of this type."""
     return next((c for c in status.conditions if c.type == type_), None)

@@ -20,6 +20,14 @@ from podsched.v1.objects_pb2 import Pod
 M = TypeVar("M", bound=Message)
 
 
+def latest_time(stamp: Timestamp | None, seen: float) -> float:
+    """Return the latest possible Unix time of what happened at ``stamp`` and was seen at ``seen``.
+
+    A stamp of Kubernetes has whole seconds, rounded down.
+    """
+    return seen if stamp is None else min(seen, seconds_of(stamp) + 1)
+
+
 def copy_of(message: M, without: Iterable[str] = ()) -> M:
     """Return a copy of a message, without some of its fields."""
     made = type(message)()

@@ -24,13 +24,21 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from podsched.api.codec import format_time, write
-from podsched.api.conditions import FALSE, TRUE, is_finished, pod_condition, set_pod_condition
+from podsched.api.conditions import (
+    FALSE,
+    TRUE,
+    bound_at,
+    is_finished,
+    pod_condition,
+    set_pod_condition,
+)
 from podsched.api.objects import (
     Container,
     Pod,
     PodCondition,
     PodStatus,
     Timestamp,
+    latest_time,
     seconds_of,
     timestamp,
 )
@@ -90,22 +98,8 @@ def step(
         if node_ready and _not_ready_for_its_node(pod):
             return _running(pod, now)
         return _completion(pod, seen, now, job_seconds)
-    at = _after(_bound_at(pod), seen, run_delay)
+    at = latest_time(bound_at(pod), seen) + run_delay
     return Later(at) if at > now else _running(pod, now)
-
-
-def _after(stamp: Timestamp | None, seen: float, span: float) -> float:
-    """Return ``span`` seconds after an event seen at ``seen``, whose stamp is in whole seconds."""
-    if stamp is None:
-        return seen + span
-    return min(seen, seconds_of(stamp) + 1) + span
-
-
-def _bound_at(pod: Pod) -> Timestamp | None:
-    condition = pod_condition(pod.status, "PodScheduled")
-    if condition is None or condition.status != TRUE:
-        return None
-    return condition.last_transition_time
 
 
 def _removal(pod: Pod, seen: float, now: float) -> Action:
@@ -127,9 +121,9 @@ def _completion(pod: Pod, seen: float, now: float, job_seconds: float) -> Action
     if span is None and _is_of_job(pod):
         span = job_seconds
     if span is not None:
-        ends.append((_after(started, seen, span), _finished))
+        ends.append((latest_time(started, seen) + span, _finished))
     if pod.spec.active_deadline_seconds > 0:
-        ends.append((_after(started, seen, pod.spec.active_deadline_seconds), _too_long))
+        ends.append((latest_time(started, seen) + pod.spec.active_deadline_seconds, _too_long))
     if not ends:
         return None
     at, end = min(ends, key=lambda each: each[0])

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from podsched.api.conditions import TRUE, is_terminating, pod_condition
-from podsched.api.objects import Node, Pod, Taint, Timestamp, seconds_of
+from podsched.api.conditions import bound_at, is_terminating
+from podsched.api.objects import Node, Pod, Taint, Timestamp, latest_time
 from podsched.api.tolerations import NO_EXECUTE, tolerates
 from podsched.lib.groups import Groups
 from podsched.serve.client.informer import Event
@@ -57,7 +57,7 @@ def leaving_time(
     ``taint_seen``: when taints were first seen; ``pod_seen``: when the pod was first seen bound.
     They are more exact than the API's timestamps, which are whole seconds.
     """
-    bound = _exact(_bound_at(pod), pod_seen)
+    bound = latest_time(_bound_at(pod), pod_seen)
     times: list[float] = []
     for taint in taints:
         covering = [t for t in pod.spec.tolerations if tolerates(t, taint)]
@@ -70,23 +70,14 @@ def leaving_time(
         if shortest <= 0:
             return 0.0
         added = taint.time_added if taint.HasField("time_added") else None
-        start = max(bound, _exact(added, taint_seen[taint_id(taint)]))
+        start = max(bound, latest_time(added, taint_seen[taint_id(taint)]))
         times.append(start + shortest)
     return min(times, default=None)
 
 
-def _exact(stamp: Timestamp | None, seen: float) -> float:
-    """Return the latest possible time of what happened at ``stamp`` and was seen at ``seen``.
-
-    A stamp has whole seconds, rounded down.
-    """
-    return seen if stamp is None else min(seen, seconds_of(stamp) + 1)
-
-
 def _bound_at(pod: Pod) -> Timestamp | None:
-    condition = pod_condition(pod.status, "PodScheduled")
-    if condition is not None and condition.status == TRUE:
-        return condition.last_transition_time
+    if (bound := bound_at(pod)) is not None:
+        return bound
     return pod.metadata.creation_timestamp if pod.metadata.HasField("creation_timestamp") else None
 
 
