@@ -20,6 +20,7 @@ from podsched.api.resources import (
     readable_allocatable,
     readable_requests,
 )
+from podsched.lib.groups import Grouped
 
 _FIRST = (PODS, CPU, MEMORY, EPHEMERAL_STORAGE)
 
@@ -35,7 +36,6 @@ class _Held(NamedTuple):
     """The requests of an admitted pod."""
 
     uid: str
-    node: str
     requests: dict[str, int]
 
 
@@ -43,51 +43,40 @@ class Admission:
     """The resources of admitted pods on each node, in the units of ``api.resources``."""
 
     def __init__(self) -> None:
-        self._held: dict[str, _Held] = {}
-        self._used: dict[str, dict[str, int]] = {}
+        self._held = Grouped[str, str, _Held]()
 
     def add_running(self, key: str, pod: Pod) -> None:
         """Count a pod that its node already runs, even if it does not fit."""
-        held = self._held.get(key)
-        if held is None or held.uid != pod.metadata.uid:
+        if not self._is_held(key, pod):
             self._hold(key, pod, _requests(pod))
 
     def admit(self, key: str, pod: Pod, node: Node) -> Rejection | None:
         """Count a pod, or return why it does not fit its node."""
-        held = self._held.get(key)
-        if held is not None and held.uid == pod.metadata.uid:
+        if self._is_held(key, pod):
             return None
-        requests = _requests(pod)
-        used = self._used.get(pod.spec.node_name, {})
-        capacity = readable_allocatable(node)
+        requests, capacity = _requests(pod), readable_allocatable(node)
+        there = self._held.of(pod.spec.node_name).values()
         for name in sorted(requests, key=_order):
-            wanted, there = requests[name], used.get(name, 0)
-            if wanted and name in capacity and there + wanted > capacity[name]:
+            wanted, used = requests[name], sum(held.requests.get(name, 0) for held in there)
+            if wanted and name in capacity and used + wanted > capacity[name]:
                 return Rejection(
                     f"OutOf{name}",
                     f"Pod was rejected: Node didn't have enough resource: {name}, "
-                    f"requested: {wanted}, used: {there}, capacity: {capacity[name]}",
+                    f"requested: {wanted}, used: {used}, capacity: {capacity[name]}",
                 )
         self._hold(key, pod, requests)
         return None
 
     def release(self, key: str) -> None:
         """Release the resources of a pod that was deleted or has finished."""
-        held = self._held.pop(key, None)
-        if held is None:
-            return
-        used = self._used[held.node]
-        for name, amount in held.requests.items():
-            used[name] -= amount
-        if not used[PODS]:
-            del self._used[held.node]
+        self._held.remove(key)
+
+    def _is_held(self, key: str, pod: Pod) -> bool:
+        node = self._held.group_of(key)
+        return node is not None and self._held.of(node)[key].uid == pod.metadata.uid
 
     def _hold(self, key: str, pod: Pod, requests: dict[str, int]) -> None:
-        self.release(key)
-        self._held[key] = _Held(pod.metadata.uid, pod.spec.node_name, requests)
-        used = self._used.setdefault(pod.spec.node_name, {})
-        for name, amount in requests.items():
-            used[name] = used.get(name, 0) + amount
+        self._held.move(key, pod.spec.node_name, _Held(pod.metadata.uid, requests))
 
 
 def _order(name: str) -> tuple[int, str]:

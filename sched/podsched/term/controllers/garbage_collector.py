@@ -100,10 +100,8 @@ class GarbageCollector(QueueController):
 
     def _examine(self, ref: Ref, now: Instant) -> None:
         item = self._objects.get(*ref)
-        if item is not None:
-            self._attempt_to_delete(ref, item)
-
-    def _attempt_to_delete(self, ref: Ref, item: AnyObject) -> None:
+        if item is None:
+            return
         metadata = item.metadata
         if metadata.uid in self._waiting:
             self._release_owner(ref, item)

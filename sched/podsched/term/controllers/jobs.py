@@ -130,7 +130,7 @@ class JobController(WorkloadController):
             self._orphans.update(owned.pods.uncounted)
             self._orphans.update(key for key, p in owned.pods.live.items() if p.is_tracked)
             return
-        self._adoption.claim(key, owner, finalizer=JOB_TRACKING)
+        self._pod_writes.claim(key, owner, finalizer=JOB_TRACKING)
         # Before the evicted pods are released: they tell the next leader of it, too.
         if not owner.spec.suspend and self._is_deactivated(owned):
             request = object_patch(owner, {"spec": {"suspend": True}})
