@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from podsched.api.kinds import kind_of
@@ -13,6 +13,7 @@ from podsched.api.owners import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 from podsched.serve.client.informer import Event, EventType
 from podsched.term.controllers.controller import Controller, Instant
+from podsched.term.controllers.dispatch import Dispatch
 from podsched.term.controllers.write_queues import AbsentObject, Done, Request, Writes
 from podsched.v1.api_pb2 import DeleteRequest, EvictRequest, PatchRequest
 
@@ -140,16 +141,22 @@ class ControllerWorld:
 
     def start(self, controller: Controller) -> None:
         """The controller begins with what is there."""
-        self.controller = controller
-        for _ in controller.start(self.now):
+        for _ in self.starting(controller):
             pass
         self.settle()
+
+    def starting(self, controller: Controller) -> Iterator[None]:
+        """The controller reads what is there, step by step."""
+        self.controller = controller
+        dispatch = Dispatch(
+            [controller], lambda _, kind, key, error: self.skipped(kind, key, error)
+        )
+        return dispatch.start([controller], self, self.now)
 
     def start_anew(self, controller: Controller) -> None:
         """Another leader's controller begins; what the last one had not written is lost."""
         self._patches, self._deletions, self._created = {}, {}, []
-        self.controller = controller
-        for _ in controller.start(self.now):
+        for _ in self.starting(controller):
             pass
 
     def step(self) -> None:

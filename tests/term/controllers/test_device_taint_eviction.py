@@ -176,7 +176,7 @@ def test_thousands_of_pods_are_looked_at_in_several_rounds() -> None:
     for number in range(1200):
         use(world, f"p{number}", "d0", tolerating(tolerationSeconds=600))
     controller = DeviceTaintEvictionController(world, world, world)
-    for _ in controller.start(world.now):
+    for _ in world.starting(controller):
         pass
     rounds = 1
     while controller.work(world.now) == world.now.monotonic:

@@ -78,7 +78,7 @@ def test_a_new_leader_looks_at_each_pod_once_however_many_budgets_there_are() ->
 def test_a_new_leader_gives_way_while_it_counts() -> None:
     world = crowded(budgets=10, pods=3000)
     most = 0
-    for _ in DisruptionController(world, world).start(world.now):
+    for _ in world.starting(DisruptionController(world, world)):
         most, world.pods.visits = max(most, world.pods.visits), 0
     assert most <= 200
 
@@ -177,7 +177,7 @@ def test_counts_are_those_of_a_plain_reading_whatever_happens_when(
             take(world, step)
     world.controller = controller = DisruptionController(world, world)
     coming = iter(during)
-    for _ in controller.start(world.now):
+    for _ in world.starting(controller):
         if (step := next(coming, None)) is not None and step[0] != "work":
             take(world, step)
     for step in after:

@@ -267,7 +267,7 @@ def test_of_many_nodes_a_part_is_looked_at_in_one_go(monkeypatch: pytest.MonkeyP
     patched: list[str] = []
     monkeypatch.setattr(world, "send", lambda key, request, again: patched.append(key))
     controller = NodeLifecycleController(world, world, ControllerSettings(), world.pods_on)
-    for _ in controller.start(world.now):
+    for _ in world.starting(controller):
         assert not patched
     due = [controller.work(world.now) for _ in range(3)]
     assert due[:2] == [0.01, 0.01]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from podsched.api.objects import AnyObject, Pod
 from podsched.serve.client.cluster import object_patch
-from podsched.serve.client.informer import Event, EventType
+from podsched.serve.client.informer import Event
 from podsched.term.controllers.workqueue import WorkQueue
 from podsched.term.controllers.write_queues import Writes
 from podsched.v1.api_pb2 import PatchRequest
@@ -51,31 +51,19 @@ class Controller(ABC):
     @property
     @abstractmethod
     def kinds(self) -> tuple[str, ...]:
-        """The kinds whose changes it receives, in the order in which ``start`` reads them."""
+        """The kinds whose changes it receives."""
 
     @property
     def ignores_bare_pods(self) -> bool:
-        """Whether it does not need changes of pods that are bare before and after (``is_bare``)."""
+        """Whether it does not need pods that are bare before and after a change (``is_bare``)."""
         return True
 
-    def start(self, now: Instant) -> Iterator[None]:
-        """Read the existing objects, one per step; other tasks may run between steps.
+    def read(self, event: Event, now: Instant) -> None:
+        """Record an object that exists when the controller starts: pods after all other kinds.
 
-        Changes between two steps are passed to ``changed``, also those of objects not read yet.
+        Meanwhile changes are passed to ``changed``, also those of objects not read yet.
         """
-        for kind in self.kinds:
-            for key in list(self._objects.objects(kind)):
-                yield
-                if (item := self._objects.get(kind, key)) is None:
-                    continue
-                try:
-                    self._read(kind, key, item, now)
-                except Exception as error:
-                    self._writes.skipped(kind, key, error)
-
-    def _read(self, kind: str, key: str, item: AnyObject, now: Instant) -> None:
-        """Record an object that existed before the start."""
-        self.changed(Event(EventType.ADDED, kind, key, None, item), now)
+        self.changed(event, now)
 
     @abstractmethod
     def changed(self, event: Event, now: Instant) -> None:
@@ -115,8 +103,7 @@ def is_bare(pod: Pod) -> bool:
     In some clusters most pods are bare. If ten controllers examined each change of such a pod, that
     would take a fifth of the time that the scheduler spends on the pod.
     """
-    spec = pod.spec
-    return not (spec.volumes or spec.resource_claims) and stays_bare(pod)
+    return stays_bare(pod) and not (pod.spec.volumes or pod.spec.resource_claims)
 
 
 def stays_bare(pod: Pod) -> bool:

@@ -1,17 +1,26 @@
-"""Pass changes of objects to the controllers; skip objects that a controller cannot handle."""
+"""Pass objects and their changes to the controllers; skip what a controller cannot handle."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from podsched.api.objects import Pod
-from podsched.serve.client.informer import Event
+from podsched.serve.client.informer import Event, EventType
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics
-from podsched.term.controllers.controller import Controller, Instant, is_bare, stays_bare
+from podsched.term.controllers.controller import (
+    Controller,
+    Instant,
+    Objects,
+    is_bare,
+    stays_bare,
+)
 
 _log = get_logger("controllers")
 _MOST_FAULTS = 1000
+#: Kinds are read in this order, others in between. Leases come before nodes, whose first heartbeat
+#: is then that of the lease; pods come last, so that few controllers need those that are bare.
+_ORDER = {"Lease": -1, "Pod": 1}
 #: Called with a controller's name, the kind and key of the object that is skipped, and the error.
 Skip = Callable[[str, str, str, Exception], None]
 
@@ -34,6 +43,30 @@ class Dispatch:
     def remove(self, controller: Controller) -> None:
         for listening in self._by_kind.values():
             listening[:] = [other for other in listening if other is not controller]
+
+    def start(
+        self, controllers: Sequence[Controller], objects: Objects, now: Instant
+    ) -> Iterator[None]:
+        """Let controllers read the existing objects, one per step.
+
+        Other tasks may run between two steps, and pass changes on.
+        """
+        kinds = {kind for controller in controllers for kind in controller.kinds}
+        for kind in sorted(kinds, key=lambda kind: (_ORDER.get(kind, 0), kind)):
+            concerned = [one for one in controllers if kind in one.kinds]
+            for key in list(objects.objects(kind)):
+                yield
+                if (item := objects.get(kind, key)) is None:
+                    continue
+                event = Event(EventType.ADDED, kind, key, None, item)
+                told = concerned
+                if kind == "Pod" and self._stays_bare(event):
+                    told = [one for one in concerned if not one.ignores_bare_pods]
+                for controller in told:
+                    try:
+                        controller.read(event, now)
+                    except Exception as error:
+                        self._skip(controller.name, kind, key, error)
 
     def pass_on(self, events: Iterable[Event], now: Instant) -> None:
         """Pass events to the controllers of their kinds."""

@@ -66,10 +66,10 @@ class DisruptionController(QueueController):
         """Only while there are no budgets; a new one counts the pods of its namespace."""
         return not self._budgets
 
-    def _read(self, kind: str, key: str, item: AnyObject, now: Instant) -> None:
-        super()._read(kind, key, item, now)
-        if kind == _BUDGET:
-            self._uncounted.discard(key)  # All pods are read after the budgets.
+    def read(self, event: Event, now: Instant) -> None:
+        super().read(event, now)
+        if event.kind == _BUDGET:
+            self._uncounted.discard(event.key)  # All pods are read after the budgets.
 
     def changed(self, event: Event, now: Instant) -> None:
         if event.kind == "Pod":

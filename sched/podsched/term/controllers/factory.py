@@ -38,7 +38,7 @@ _Parts = dict[type[Any], tuple[object, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _AllObjects:
+class AllObjects:
     """``Objects`` of all kinds, from two informers."""
 
     informer: InformerPort
@@ -71,12 +71,12 @@ class ControllerFactory:
         }
         return {of.name: partial(self._make, of, self.informer, parts[of]) for of in parts}
 
-    def of_all_kinds(self, others: InformerPort, root_ca: str) -> list[Controller]:
+    def of_all_kinds(self, objects: AllObjects, root_ca: str) -> list[Controller]:
         """Return the controllers that need the metadata of all kinds."""
         parts: _Parts = {GarbageCollector: (), ServiceAccountController: ()}
         if root_ca:
             parts[RootCaPublisher] = (root_ca,)
-        return self._made(parts, _AllObjects(self.informer, others))
+        return self._made(parts, objects)
 
     def throughout(self) -> list[Controller]:
         """Return the controllers that run throughout the term."""

@@ -27,7 +27,7 @@ from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics
 from podsched.term.controllers.controller import Controller, Instant, earliest
 from podsched.term.controllers.dispatch import Dispatch, Faults
-from podsched.term.controllers.factory import OTHER_KINDS, ControllerFactory
+from podsched.term.controllers.factory import OTHER_KINDS, AllObjects, ControllerFactory
 from podsched.term.controllers.write_queues import WriteQueues
 from podsched.term.writes.event_recorder import EventRecorder
 from podsched.v1.api_pb2 import Fence
@@ -77,8 +77,9 @@ class ControllerManager:
         self._stand_ins = made.stand_ins()
         self._standing_in: dict[str, Controller] = {}
         self._others = cluster.informer(OTHER_KINDS, metadata_only=True)
+        self._objects = AllObjects(informer, self._others)
         self._controllers = made.throughout()
-        self._late = made.of_all_kinds(self._others, root_ca)
+        self._late = made.of_all_kinds(self._objects, root_ca)
         self._dispatch = Dispatch(self._controllers, faults.skip)
         self._started = False
         self._wake = asyncio.Event()
@@ -111,12 +112,11 @@ class ControllerManager:
             self._retries.clear()
 
     async def _start(self, *controllers: Controller) -> None:
-        """Start controllers, yielding to other tasks: with 20,000 pods it takes 0.15 s."""
-        now, turn = self._now(), Turn()
-        for controller in controllers:
-            for _ in controller.start(now):
-                if turn.is_over:
-                    await turn.give_way()
+        """Start controllers, yielding to other tasks: 20,000 pods take 0.15 to 0.7 s."""
+        turn = Turn()
+        for _ in self._dispatch.start(controllers, self._objects, self._now()):
+            if turn.is_over:
+                await turn.give_way()
 
     async def _run_tasks(self) -> None:
         tasks = TaskSet("controllers")

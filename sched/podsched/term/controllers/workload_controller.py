@@ -69,10 +69,10 @@ class WorkloadController(Controller):
         """Only while there are no owners: an owner may adopt bare pods."""
         return not self._pods.has_owners
 
-    def _read(self, kind: str, key: str, item: AnyObject, now: Instant) -> None:
-        super()._read(kind, key, item, now)
-        if kind == self.owner_kind:
-            self._unsearched.discard(key)  # All pods are read after the owners.
+    def read(self, event: Event, now: Instant) -> None:
+        super().read(event, now)
+        if event.kind == self.owner_kind:
+            self._unsearched.discard(event.key)  # All pods are read after the owners.
 
     def changed(self, event: Event, now: Instant) -> None:
         self._now = now.monotonic

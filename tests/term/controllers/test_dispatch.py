@@ -1,0 +1,88 @@
+"""What controllers read when they start, and of what changes they are told."""
+
+from __future__ import annotations
+
+from podsched.api.objects import Lease
+from podsched.serve.client.informer import Event
+from podsched.term.controllers.controller import Controller, Instant
+from podsched.term.controllers.dispatch import Dispatch
+from support.controller_world import ControllerWorld, bound_pod, ready_node
+
+
+class Reader(Controller):
+    """Remembers what it reads; cannot handle objects named bad."""
+
+    name = "reader"
+    kinds = ("Pod", "Node", "Lease")
+    ignores_bare_pods = False
+
+    def __init__(self, world: ControllerWorld) -> None:
+        super().__init__(world, world)  # type: ignore[arg-type]
+        self.seen: list[str] = []
+
+    def changed(self, event: Event, now: Instant) -> None:
+        if event.key.endswith("bad"):
+            raise ValueError
+        self.seen.append(f"{event.kind} {event.key}")
+
+    def work(self, now: Instant) -> float | None:
+        return None
+
+
+class ReaderOfOthers(Reader):
+    """Reads no bare pods."""
+
+    ignores_bare_pods = True
+
+
+def populated() -> ControllerWorld:
+    world = ControllerWorld()
+    world.put(bound_pod("bare", "n1"))
+    owned = bound_pod("owned", "n1")
+    owned.metadata.owner_references.add(uid="u", name="o", kind="Job", controller=True)
+    world.put(owned)
+    world.put(ready_node("n1"))
+    lease = Lease()
+    lease.metadata.name, lease.metadata.namespace = "n1", "kube-node-lease"
+    world.put(lease)
+    return world
+
+
+def test_leases_are_read_before_nodes_and_pods_last() -> None:
+    world = populated()
+    reader = Reader(world)
+    steps = sum(1 for _ in world.starting(reader))
+    assert reader.seen == [
+        "Lease kube-node-lease/n1",
+        "Node n1",
+        "Pod default/bare",
+        "Pod default/owned",
+    ]
+    assert steps == 4, "other tasks run between two objects"
+
+
+def test_bare_pods_are_read_by_those_who_need_them() -> None:
+    world = populated()
+    every, others = Reader(world), ReaderOfOthers(world)
+    dispatch = Dispatch([every, others], lambda *_: None)
+    assert len(list(dispatch.start([every, others], world, world.now))) == 4
+    assert [key for key in every.seen if key not in others.seen] == ["Pod default/bare"]
+
+
+def test_what_a_controller_cannot_read_is_skipped() -> None:
+    world = populated()
+    world.put(bound_pod("bad", "n1"))
+    reader = Reader(world)
+    world.start(reader)
+    assert world.faults == ["Pod default/bad: ValueError"]
+    assert len(reader.seen) == 4
+
+
+def test_what_is_gone_before_its_turn_is_not_read() -> None:
+    world = populated()
+    reader = Reader(world)
+    steps = world.starting(reader)
+    next(steps)
+    del world._stores["Lease"]["kube-node-lease/n1"]
+    assert len(list(steps)) == 3
+    assert "Lease kube-node-lease/n1" not in reader.seen
