@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.api.objects import Lease
+from podsched.api.objects import ConfigMap, Lease, ReplicaSet
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Controller, Instant
 from podsched.term.controllers.dispatch import Dispatch
@@ -13,7 +13,7 @@ class Reader(Controller):
     """Remembers what it reads; cannot handle objects named bad."""
 
     name = "reader"
-    kinds = ("Pod", "Node", "Lease")
+    kinds = ("Pod", "Node", "Lease", "ConfigMap", "ReplicaSet")
     ignores_bare_pods = False
 
     def __init__(self, world: ControllerWorld) -> None:
@@ -45,6 +45,9 @@ def populated() -> ControllerWorld:
     lease = Lease()
     lease.metadata.name, lease.metadata.namespace = "n1", "kube-node-lease"
     world.put(lease)
+    for item in (ConfigMap(), ReplicaSet()):
+        item.metadata.name, item.metadata.namespace = "a", "default"
+        world.put(item)
     return world
 
 
@@ -54,18 +57,20 @@ def test_leases_are_read_before_nodes_and_pods_last() -> None:
     steps = sum(1 for _ in world.starting(reader))
     assert reader.seen == [
         "Lease kube-node-lease/n1",
+        "ConfigMap default/a",
         "Node n1",
+        "ReplicaSet default/a",
         "Pod default/bare",
         "Pod default/owned",
     ]
-    assert steps == 4, "other tasks run between two objects"
+    assert steps == 6, "other tasks run between two objects"
 
 
 def test_bare_pods_are_read_by_those_who_need_them() -> None:
     world = populated()
     every, others = Reader(world), ReaderOfOthers(world)
     dispatch = Dispatch([every, others], lambda *_: None)
-    assert len(list(dispatch.start([every, others], world, world.now))) == 4
+    assert len(list(dispatch.start([every, others], world, world.now))) == 6
     assert [key for key in every.seen if key not in others.seen] == ["Pod default/bare"]
 
 
@@ -75,7 +80,7 @@ def test_what_a_controller_cannot_read_is_skipped() -> None:
     reader = Reader(world)
     world.start(reader)
     assert world.faults == ["Pod default/bad: ValueError"]
-    assert len(reader.seen) == 4
+    assert len(reader.seen) == 6
 
 
 def test_what_is_gone_before_its_turn_is_not_read() -> None:
@@ -84,5 +89,5 @@ def test_what_is_gone_before_its_turn_is_not_read() -> None:
     steps = world.starting(reader)
     next(steps)
     del world._stores["Lease"]["kube-node-lease/n1"]
-    assert len(list(steps)) == 3
+    assert len(list(steps)) == 5
     assert "Lease kube-node-lease/n1" not in reader.seen
