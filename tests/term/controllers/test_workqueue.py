@@ -1,37 +1,8 @@
-"""What is due, and when."""
+"""Keys of objects to examine."""
 
 from __future__ import annotations
 
-from podsched.term.controllers.workqueue import DelayingQueue, WorkQueue
-
-
-def test_each_key_is_due_once_at_its_earliest_time() -> None:
-    queue = DelayingQueue()
-    queue.put("a", 5)
-    queue.put("b", 3)
-    queue.put("a", 1)
-    queue.put("a", 9)
-    assert queue.next == 1
-    assert list(queue.due(4)) == ["a", "b"]
-    assert list(queue.due(10)) == []
-    assert queue.next is None
-
-
-def test_keys_that_are_not_taken_stay_due() -> None:
-    queue = DelayingQueue()
-    for key in "abc":
-        queue.put(key, 1)
-    assert next(queue.due(1)) == "a"
-    assert list(queue.due(1)) == ["b", "c"]
-
-
-def test_a_key_may_be_put_again_while_it_is_taken() -> None:
-    queue = DelayingQueue()
-    queue.put("a", 1)
-    taken = queue.due(2)
-    assert next(taken) == "a"
-    queue.put("a", 2)
-    assert list(taken) == ["a"]
+from podsched.term.controllers.workqueue import WorkQueue
 
 
 def test_a_key_is_taken_once_however_often_it_was_added() -> None:

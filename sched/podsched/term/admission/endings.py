@@ -27,9 +27,9 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import stored_group
 from podsched.framework.pods import PodInfo
 from podsched.lib.backoff import exponential
+from podsched.lib.due_times import DueTimes
 from podsched.queues.objects import Workload
 from podsched.queues.order import EVICTED_BY_READINESS, queue_time
-from podsched.term.admission.due_times import DueTimes
 from podsched.term.admission.limits import deadline, execution_time
 from podsched.term.admission.places import Places
 from podsched.term.admission.units import Unit, is_lone

@@ -29,11 +29,11 @@ from podsched.config.queues import Backfill as Settings
 from podsched.framework.pod_groups import stored_group
 from podsched.framework.pods import PodInfo
 from podsched.lib.counted import listed
+from podsched.lib.due_times import DueTimes
 from podsched.queues.backfill.parts import equal_parts, has_one_left
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.objects import PODS, Backfill, Workload
 from podsched.queues.snapshot import Snapshot
-from podsched.term.admission.due_times import DueTimes
 from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import SLACK, occupied

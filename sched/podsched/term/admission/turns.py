@@ -24,12 +24,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from podsched.api.objects import ClusterQueue
+from podsched.lib.due_times import DueTimes
 from podsched.queues.objects import Workload
 from podsched.queues.order import Requeue, queue_order, stays_in_heap
 from podsched.queues.pending import Lacks, Pending, PendingByUsage
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
-from podsched.term.admission.due_times import DueTimes
 from podsched.term.admission.endings import Endings
 from podsched.term.admission.histories import Histories
 from podsched.term.admission.holds import Holds

@@ -154,7 +154,7 @@ class JobController(WorkloadController):
         todo = plan(seen)
         self._act(key, owner, owned, todo, gang.group)
         if todo.wait is not None:
-            self._due.put(key, now.monotonic + todo.wait)
+            self._due.advance(key, now.monotonic + todo.wait)
 
     def _is_deactivated(self, owned: Owned) -> bool:
         """Whether a unit of a Job may not run again, and has no PodGroup that remembers it."""
@@ -187,7 +187,7 @@ class JobController(WorkloadController):
         for record in release[:MOST_AT_ONCE]:
             self._release(owned, record)
         if max(map(len, (todo.delete, todo.drop, release))) > MOST_AT_ONCE:
-            self._due.put(key, self._now)
+            self._due.advance(key, self._now)
 
         def written(error: ClientError | None) -> None:
             for type_, reason, message in todo.events if error is None else ():

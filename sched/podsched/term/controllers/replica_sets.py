@@ -71,7 +71,7 @@ class ReplicaSetController(WorkloadController):
             surplus = min(-missing, _MOST_DELETED, len(active))
             self._pod_writes.delete(key, item, self._least_useful(seen, surplus))
             if surplus < -missing:
-                self._due.put(key, self._now)
+                self._due.advance(key, self._now)
 
     def _least_useful(self, seen: _Seen, count: int) -> Sequence[OwnedPod]:
         if count == len(seen.active):
@@ -103,7 +103,7 @@ class ReplicaSetController(WorkloadController):
         ready = [pod.ready_at for pod in active if pod.ready_at is not None]
         unavailable = [at + wait for at in ready if at + wait > now.wall] if wait else []
         if unavailable:
-            self._due.put(key, now.monotonic + min(unavailable) - now.wall)
+            self._due.advance(key, now.monotonic + min(unavailable) - now.wall)
         status = ReplicaSetStatus(
             replicas=len(active),
             fully_labeled_replicas=self._fully_labeled(item, active),

@@ -6,10 +6,10 @@ schedule()  -->  to be evicted at a time  --work() at that time-->  evicted
 
 from __future__ import annotations
 
-import heapq
 from typing import NamedTuple
 
 from podsched.api.objects import Pod
+from podsched.lib.due_times import DueTimes
 from podsched.serve.client.cluster import eviction
 from podsched.telemetry.instruments import Counter, Histogram
 from podsched.term.controllers.controller import Instant, Objects
@@ -60,7 +60,8 @@ class TimedEvictions:
         self._notices = notices
         self._meters = meters
         self._leaving: dict[str, _Leaving] = {}
-        self._times: list[tuple[float, str]] = []
+        #: The Unix times of those that have to be requested, for the first time or again.
+        self._due = DueTimes()
         self._sent: set[str] = set()
 
     def schedule(self, key: str, pod: Pod, at: float) -> None:
@@ -68,11 +69,12 @@ class TimedEvictions:
         leaving = _Leaving(pod.metadata.uid, at)
         if self._leaving.get(key) != leaving:
             self._leaving[key] = leaving
-            heapq.heappush(self._times, (at, key))
+            self._due.set(key, at)
 
     def cancel(self, key: str, pod: Pod) -> None:
         """Cancel the eviction of a pod, if it has one."""
         self._sent.discard(key)
+        self._due.discard(key)
         leaving = self._leaving.pop(key, None)
         if leaving is not None and leaving.uid == pod.metadata.uid:
             self._writes.cancel_eviction(key)
@@ -81,6 +83,7 @@ class TimedEvictions:
     def forget_terminating(self, key: str) -> bool:
         """Forget a pod that is being deleted; return whether this class has evicted it."""
         self._leaving.pop(key, None)
+        self._due.discard(key)
         was_sent = key in self._sent
         self._sent.discard(key)
         return was_sent
@@ -92,15 +95,11 @@ class TimedEvictions:
 
     def work(self, now: Instant) -> float | None:
         """Evict the pods whose time has come; return when the next one leaves (monotonic)."""
-        while self._times and self._times[0][0] <= now.wall:
-            at, key = heapq.heappop(self._times)
-            leaving = self._leaving.get(key)
-            if leaving is not None and leaving.at == at:
-                with self._writes.skipping("Pod", key):
-                    self._evict(key, leaving, now)
-        if not self._times:
-            return None
-        return now.monotonic + max(0.0, self._times[0][0] - now.wall)
+        for key, _ in self._due.pop_due(now.wall):
+            with self._writes.skipping("Pod", key):
+                self._evict(key, self._leaving[key], now)
+        at = self._due.next_time()
+        return None if at is None else now.monotonic + max(0.0, at - now.wall)
 
     def _evict(self, key: str, leaving: _Leaving, now: Instant) -> None:
         pod = self._objects.get("Pod", key)
@@ -118,7 +117,7 @@ class TimedEvictions:
     def _retry(self, key: str) -> None:
         leaving = self._leaving.get(key)
         if leaving is not None:
-            heapq.heappush(self._times, (leaving.at, key))
+            self._due.set(key, leaving.at)
 
     def _record(self, pod: Pod, message: str) -> None:
         self._recorder.record(

@@ -9,11 +9,11 @@ from functools import partial
 
 from podsched.api.conditions import is_terminating
 from podsched.api.objects import AnyObject, Job, seconds_of
+from podsched.lib.due_times import DueTimes
 from podsched.serve.client.cluster import object_deletion
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Controller, Instant, Objects
 from podsched.term.controllers.job_plan import finished
-from podsched.term.controllers.workqueue import DelayingQueue
 from podsched.term.controllers.write_queues import Writes
 
 
@@ -25,17 +25,17 @@ class TtlAfterFinishedController(Controller):
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
         super().__init__(objects, writes)
-        self._due = DelayingQueue()
+        self._due = DueTimes()
 
     def changed(self, event: Event, now: Instant) -> None:
         self._note(event.key, event.new, now)
 
     def _note(self, key: str, job: AnyObject | None, now: Instant) -> None:
         if isinstance(job, Job) and (at := _ends_at(job)) is not None:
-            self._due.put(key, now.monotonic + max(0.0, at - now.wall))
+            self._due.advance(key, now.monotonic + max(0.0, at - now.wall))
 
     def work(self, now: Instant) -> float | None:
-        for key in self._due.due(now.monotonic):
+        for key, _ in self._due.pop_due(now.monotonic):
             job = self._objects.get("Job", key)
             at = _ends_at(job) if isinstance(job, Job) else None
             if job is None or at is None:
@@ -45,7 +45,7 @@ class TtlAfterFinishedController(Controller):
                 continue
             request = object_deletion(job, "Foreground")
             self._writes.send(key, request, partial(self._note, key, job, now))
-        return self._due.next
+        return self._due.next_time()
 
 
 def _ends_at(job: Job) -> float | None:

@@ -14,6 +14,7 @@ from podsched.api.codec import write
 from podsched.api.manifest import merge_patch
 from podsched.api.objects import AnyObject
 from podsched.api.selectors import Selector, compile_selector
+from podsched.lib.due_times import DueTimes
 from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import (
@@ -28,7 +29,6 @@ from podsched.term.controllers.owned_pods import (
 )
 from podsched.term.controllers.pod_pass import PodPass
 from podsched.term.controllers.pod_writes import PodWrites
-from podsched.term.controllers.workqueue import DelayingQueue
 from podsched.term.controllers.write_queues import Done, Writes
 from podsched.term.writes.event_recorder import EventRecorder
 
@@ -48,7 +48,7 @@ class WorkloadController(Controller):
 
     def __init__(self, objects: Objects, writes: Writes, recorder: EventRecorder) -> None:
         super().__init__(objects, writes)
-        self._due = DelayingQueue()
+        self._due = DueTimes()
         self._now = 0.0
         """Monotonic time of the last call of ``changed`` or ``work``."""
         self._written: dict[str, str] = {}
@@ -85,7 +85,7 @@ class WorkloadController(Controller):
         self._written.pop(key, None)
         self._pods.owner_changed(key, new)
         if new is not None:
-            self._due.put(key, self._now)
+            self._due.advance(key, self._now)
         if old is None or new is None or old.metadata.uid != new.metadata.uid:
             self._unsearched.discard(key)
             if new is not None and self._searches(new):
@@ -102,7 +102,7 @@ class WorkloadController(Controller):
         owner = self._objects.get(self.owner_kind, key)
         if owner is not None:
             pods = 0 if at_once else len(self._pods.of(owner.metadata.uid).pods.all)
-            self._due.put(key, self._now + pods * _PER_POD)
+            self._due.advance(key, self._now + pods * _PER_POD)
 
     def work(self, now: Instant) -> float | None:
         """Examine the owners that are due, up to a number of pods."""
@@ -111,7 +111,7 @@ class WorkloadController(Controller):
         for key in self._unsearched.go_on(_POD_BUDGET):
             self._notify(key)
         budget = _POD_BUDGET
-        for key in self._due.due(now.monotonic):
+        for key, _ in self._due.pop_due(now.monotonic):
             owner = self._objects.get(self.owner_kind, key)
             if owner is None or key in self._unsearched:
                 continue
@@ -123,13 +123,13 @@ class WorkloadController(Controller):
             budget -= _PER_OWNER + len(owned.pods.all)
             if budget <= 0:
                 break
-        return earliest(self._due.next, now.monotonic + _PAUSE if self._unsearched else None)
+        return earliest(self._due.next_time(), now.monotonic + _PAUSE if self._unsearched else None)
 
     def _come_back(self, key: str, owned: Owned, now: Instant) -> None:
         if owned.not_before > now.monotonic:
-            self._due.put(key, owned.not_before)
+            self._due.advance(key, owned.not_before)
         if owned.creating:
-            self._due.put(key, next(iter(owned.creating.values())).until)
+            self._due.advance(key, next(iter(owned.creating.values())).until)
 
     @abstractmethod
     def _sync(self, key: str, owner: Any, owned: Owned, now: Instant) -> None:

@@ -1,13 +1,14 @@
-"""The times at which something is due for units."""
+"""The times at which something is due."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from math import inf
 
 
 class DueTimes:
-    """When each unit is due, by the unit's key."""
+    """When each of many things is due, by its key."""
 
     def __init__(self) -> None:
         self._at: dict[str, float] = {}
@@ -18,27 +19,32 @@ class DueTimes:
         return key in self._at
 
     def set(self, key: str, at: float) -> None:
-        """Make a unit due at a time, and at no other."""
+        """Make a key due at a time, and at no other."""
         if self._at.get(key) != at:
             self._at[key] = at
             heappush(self._times, (at, key))
 
+    def advance(self, key: str, at: float) -> None:
+        """Make a key due at a time, unless it is due earlier already."""
+        if at < self._at.get(key, inf):
+            self.set(key, at)
+
     def discard(self, key: str) -> None:
-        """Make a unit due no more."""
+        """Make a key due no more."""
         self._at.pop(key, None)
 
     def clear(self) -> None:
-        """Make all units due no more."""
+        """Make all keys due no more."""
         self._at.clear()
 
     def next_time(self) -> float | None:
-        """Return when the next unit is due."""
+        """Return when the next key is due; None if none is."""
         while self._times and self._at.get(self._times[0][1]) != self._times[0][0]:
             heappop(self._times)
         return self._times[0][0] if self._times else None
 
     def pop_due(self, now: float) -> Iterator[tuple[str, float]]:
-        """Remove and yield the units that are due, with their times."""
+        """Remove and yield the keys that are due, with their times; stop to leave the others."""
         while (at := self.next_time()) is not None and at <= now:
             key = heappop(self._times)[1]
             del self._at[key]
