@@ -134,6 +134,11 @@ class Assignment:
         return usage
 
     @property
+    def need(self) -> dict[FlavorResource, int]:
+        """The usage without amounts of 0, for which a queue above its quota counts as borrowing."""
+        return {key: amount for key, amount in self.usage.items() if amount}
+
+    @property
     def choice(self) -> frozenset[tuple[str, str, str]]:
         """The chosen flavors: pod set, resource and flavor."""
         return frozenset(

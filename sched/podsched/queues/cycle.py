@@ -310,9 +310,7 @@ def _attempt(
     assignment = assigner.assign(counts)
     victims: list[Victim] = []
     if assignment.mode is Mode.PREEMPT:
-        # Needs of 0 are left out: a queue above its quota would count as borrowing for them.
-        need = {key: amount for key, amount in assignment.usage.items() if amount}
-        preemptor = Preemptor(assigner.workload, assigner.queue, need, assignment.short)
+        preemptor = Preemptor(assigner.workload, assigner.queue, assignment.need, assignment.short)
         victims = find_victims(assigner.snapshot, preemptor, rules)
     return assignment, victims
 
@@ -336,10 +334,9 @@ def lacks(snapshot: Snapshot, workload: Workload, rules: Rules) -> Lacks:
     and preemption depends only on what is short and on what is borrowed.
     """
     queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
-    preempts = {queue.preemption.within, queue.preemption.reclaim} != {Policy.NEVER}
-    if preempts and rules.fair:
+    if queue.preemption.is_possible and rules.fair:
         return None  # The share of a queue depends on everything that it uses.
-    line = [node, *node.ancestors] if preempts else []
+    line = [node, *node.ancestors] if queue.preemption.is_possible else []
     wanted: Counter[str] = Counter()
     # Every flavor is compared with the sum of all pod sets, whichever of them gets it: one quota
     # too many costs one more try, one too few would leave the workload waiting for ever.

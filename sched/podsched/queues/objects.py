@@ -81,6 +81,10 @@ class Preemption:
     threshold: int | None = None
     """``maxPriorityThreshold``: the highest priority that a borrower may preempt; None: any."""
 
+    @property
+    def is_possible(self) -> bool:
+        return self.within is not Policy.NEVER or self.reclaim is not Policy.NEVER
+
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:

@@ -16,7 +16,7 @@ import numpy as np
 
 from podsched.api.objects import Toleration, copy_of
 from podsched.api.queue_labels import ADMITTED_EXEC_TIME, ADMITTED_QUEUE
-from podsched.api.selectors import compile_selector
+from podsched.api.selectors import Selector, compile_selector
 from podsched.cache.pod_class import PodClasses
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import Victims
@@ -26,61 +26,97 @@ from podsched.framework.status import unschedulable
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.choices import fitting_by_set, without_flavors
 from podsched.queues.cycle import nominate, nominate_fewer, nominate_parts, victim_search
-from podsched.queues.objects import Policy, Workload
-from podsched.queues.quota import FlavorResource, path_of
+from podsched.queues.objects import Flavor, Workload
+from podsched.queues.quota import path_of
 from podsched.queues.victims import Preemptor, Search, Victim, preempted_message
 from podsched.term.admission.admission import Admission
 from podsched.term.admission.limits import asked_execution_time
 from podsched.term.admission.reserved_devices import PromisedDevice, assumed_devices
-from podsched.term.admission.units import Unit, level_of, set_name, unit_key
+from podsched.term.admission.units import level_of, unit_key
 from podsched.term.admission.usage import Flavors, flavors_annotation
 
 #: Max classes of pods with added tolerations that are kept.
 _MOST_ADAPTED: Final = 10_000
 REASON_NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
 PENDING: Final = "Pending the preemption of {} workload(s)"
-
-
 REASON_NOT_LATER: Final = "No later start was found"
 #: A part of a search for victims; see ``VictimSearch``.
 _Asking = Generator[Sequence[PodInfo] | Try, bool | None, list[Victim]]
+#: Of each PodDisruptionBudget: namespace, selector and status.
+_Budgets = Sequence[tuple[str, Selector, Any]]
 
 
-class FlavorNodes:
-    """The names of the nodes of flavors, cached until a node or flavor changes."""
+class NodeKinds:
+    """What flavors ask for: the nodes that belong to them, and their tolerations.
 
-    def __init__(self, admission: Admission, cluster: ClusterView) -> None:
-        self._admission = admission
-        self._cluster = cluster
-        self._version = -1
+    Both are cached until a node or a flavor changes.
+    """
+
+    def __init__(self, admission: Admission, classes: PodClasses) -> None:
+        self.admission = admission
+        self._classes = classes
         self._flavors: object = None
-        self._found: dict[frozenset[str], frozenset[str] | None] = {}
+        self._version = -1
+        self._nodes: dict[frozenset[str], frozenset[str] | None] = {}
+        #: By the pod's class and the flavors.
+        self._adapted: dict[tuple[int, frozenset[str]], PodClass] = {}
 
-    def of(self, flavors: Iterable[str]) -> frozenset[str] | None:
+    def nodes(self, flavors: Iterable[str]) -> frozenset[str] | None:
         """Return the names of the nodes that belong to all these flavors; None: all nodes."""
-        known = self._admission.snapshot.flavors
-        version = self._cluster.version("Node")
-        if version != self._version or known is not self._flavors:
-            self._version, self._flavors, self._found = version, known, {}
+        known, version = self._known(), self.admission.cluster.version("Node")
+        if version != self._version:
+            self._version, self._nodes = version, {}
         key = frozenset(flavors)
-        if key not in self._found:
+        if key not in self._nodes:
             wanted: dict[str, set[str] | None] = {}
             for level in (level for flavor in key for level in known[flavor].levels):
                 wanted[level] = None
             for flavor in key:
                 for label, value in known[flavor].labels.items():
                     wanted[label] = (wanted.get(label) or set()) | {value}
-            self._found[key] = self._with_labels(wanted) if wanted else None
-        return self._found[key]
+            self._nodes[key] = self._with_labels(wanted) if wanted else None
+        return self._nodes[key]
+
+    def _known(self) -> Mapping[str, Flavor]:
+        """Return the flavors; forget what was found for others."""
+        known = self.admission.snapshot.flavors
+        if known is not self._flavors:
+            self._flavors, self._nodes, self._adapted = known, {}, {}
+        return known
 
     def _with_labels(self, wanted: Mapping[str, Collection[str] | None]) -> frozenset[str]:
         """Return the nodes that have these labels with one of the values; None: with any value."""
-        nodes = self._cluster.nodes
+        nodes = self.admission.cluster.nodes
         return frozenset(
             nodes.names[row]
             for row in np.flatnonzero(nodes.alive).tolist()
             if _has(nodes.node(row).metadata.labels, wanted)
         )
+
+    def tolerations(self, pod: PodInfo, flavors: Iterable[str]) -> list[Toleration]:
+        """Return the tolerations of flavors that a pod lacks."""
+        known = self._known()
+        found = list[Toleration]()
+        for toleration in (one for name in flavors for one in known[name].tolerations):
+            if toleration not in pod.pod.spec.tolerations and toleration not in found:
+                found.append(toleration)
+        return found
+
+    def adapted(self, member: QueuedPodInfo, flavors: Iterable[str]) -> QueuedPodInfo:
+        """Return a queued pod whose class has the tolerations of flavors."""
+        pod, names = member.info, frozenset(flavors)
+        more = self.tolerations(pod, names)
+        if not more:
+            return member
+        if len(self._adapted) >= _MOST_ADAPTED:
+            self._adapted.clear()
+        cls = self._adapted.get((pod.cls.id, names))
+        if cls is None:
+            # Plugins read the class. The pod itself gets the tolerations before it is bound.
+            tolerant = copy_of(pod.pod)
+            tolerant.spec.tolerations.extend(more)
+            cls = self._adapted[pod.cls.id, names] = self._classes.intern(tolerant)
+        return replace(member, info=replace(pod, cls=cls))
 
 
 def _has(labels: Mapping[str, str], wanted: Mapping[str, Collection[str] | None]) -> bool:
@@ -91,90 +127,43 @@ def _has(labels: Mapping[str, str], wanted: Mapping[str, Collection[str] | None]
     )
 
 
-class FlavorTolerations:
-    """Adds the tolerations of flavors to pods: while they are decided, and when they are bound."""
-
-    def __init__(self, admission: Admission, classes: PodClasses) -> None:
-        self._admission = admission
-        self._classes = classes
-        #: By the pod's class and the flavors.
-        self._adapted: dict[tuple[int, frozenset[str]], PodClass] = {}
-        self._flavors: object = None
-
-    def of(self, pod: PodInfo, flavors: Iterable[str]) -> list[Toleration]:
-        """Return the tolerations of flavors that a pod lacks."""
-        known = self._admission.snapshot.flavors
-        names = dict.fromkeys(name for name in flavors if known[name].tolerations)
-        if not names:
-            return []
-        own, found = list(pod.pod.spec.tolerations), list[Toleration]()
-        for name in names:
-            for toleration in known[name].tolerations:
-                if toleration not in own and toleration not in found:
-                    found.append(toleration)
-        return found
-
-    def adapted(self, member: QueuedPodInfo, flavors: Iterable[str]) -> QueuedPodInfo:
-        """Return a queued pod whose class has the tolerations of flavors."""
-        pod, names = member.info, frozenset(flavors)
-        more = self.of(pod, names)
-        if not more:
-            return member
-        known = self._admission.snapshot.flavors
-        if known is not self._flavors or len(self._adapted) >= _MOST_ADAPTED:
-            self._flavors, self._adapted = known, {}
-        cls = self._adapted.get((pod.cls.id, names))
-        if cls is None:
-            # Plugins read the class. The pod itself gets the tolerations before it is bound.
-            tolerant = copy_of(pod.pod)
-            tolerant.spec.tolerations.extend(more)
-            cls = self._adapted[pod.cls.id, names] = self._classes.intern(tolerant)
-        return replace(member, info=replace(pod, cls=cls))
-
-
 class FlavorTerms:
     """One assignment of flavors to a unit. Implements ``Terms``."""
 
     later: ClassVar[bool] = False
 
     def __init__(
-        self,
-        admission: Admission,
-        cluster: ClusterView,
-        nodes: FlavorNodes,
-        tolerations: FlavorTolerations,
-        unit: Unit,
-        workload: Workload,
-        assignment: Assignment,
-        *,
-        whole: bool = False,
+        self, kinds: NodeKinds, workload: Workload, assignment: Assignment, *, whole: bool = False
     ) -> None:
         """``whole``: all pods of the assignment have to start, not just the group's minimum."""
-        self._admission = admission
-        self._cluster = cluster
-        self._nodes = nodes
-        self._tolerations = tolerations
-        self._unit = unit
+        self._kinds = kinds
+        self._admission = kinds.admission
+        self._cluster = kinds.admission.cluster
+        self._unit = kinds.admission.units[workload.key]
         self._workload = workload
-        self._queue = admission.snapshot.queues[workload.queue]
+        self._queue = kinds.admission.snapshot.queues[workload.queue]
         self.assignment = assignment
         self._whole = whole
         self.fits = assignment.mode is Mode.FIT
+        # The queue's flavorFungibility has chosen flavors that need victims.
+        self.victims_first = assignment.mode is Mode.PREEMPT
+        self.may_preempt = self._queue.preemption.is_possible
         self.victims: list[Victim] = []
         """The victims that ``search`` found."""
+        self.notes: dict[str, str] = {}
+        """The message of the eviction of each, by the key of its unit."""
+        self.message = ""
+        """Why the unit waits until they are gone."""
         self.placeholders: Sequence[PodInfo] = ()
         """Pods in the trial that take the room which is kept for promised starts."""
-        self._notes: dict[str, str] = {}
         #: The last flavors, and their annotation.
         self._written: tuple[Flavors, dict[str, str]] | None = None
-        self._flavors = self._by_pod_set()
-        self.members = self._first_members()
-
-    def _by_pod_set(self) -> Mapping[str, Flavors]:
-        return {
+        #: By pod set.
+        self._flavors: Mapping[str, Flavors] = {
             pods.name: {resource: one.flavor for resource, one in pods.flavors.items()}
-            for pods in self.assignment.pod_sets
+            for pods in assignment.pod_sets
         }
+        self.members = self._first_members()
 
     def _first_members(self) -> frozenset[str]:
         """Return the uids of the pods that may start.
@@ -183,22 +172,12 @@ class FlavorTerms:
         """
         left = {pods.name: pods.count for pods in self.assignment.pod_sets}
         chosen = []
-        for pod in self._unit.waiting.values():
-            name = set_name(self._unit, pod)
+        for uid in self._unit.waiting:
+            name = self._unit.sets.get(uid, "")
             if left.get(name, 0) > 0:
                 left[name] -= 1
-                chosen.append(pod.uid)
+                chosen.append(uid)
         return frozenset(chosen)
-
-    @property
-    def may_preempt(self) -> bool:
-        preemption = self._queue.preemption
-        return preemption.within is not Policy.NEVER or preemption.reclaim is not Policy.NEVER
-
-    @property
-    def victims_first(self) -> bool:
-        """See ``Terms``: the queue's flavorFungibility has chosen flavors that need victims."""
-        return self.assignment.mode is Mode.PREEMPT
 
     def flavors_of(self, pod: PodInfo) -> Flavors:
         """Return the flavor of each resource of a pod.
@@ -206,7 +185,7 @@ class FlavorTerms:
         If the pod has claims, flavors of other pod sets are included: a shared claim may count for
         a pod of another set.
         """
-        own = self._flavors.get(set_name(self._unit, pod), {})
+        own = self._flavors.get(self._unit.sets.get(pod.uid, ""), {})
         if len(self._flavors) > 1 and pod.cls.spec.resource_claims:
             return {**dict(ChainMap(*map(dict, self._flavors.values()))), **own}
         return own
@@ -215,12 +194,13 @@ class FlavorTerms:
         """See ``Terms``: adds the Topology's levels and the domain that the unit asks for."""
         if self._whole:
             group = replace(group, min_count=len(self._unit.held) + len(self.members))
-        name, levels = self._topology()
-        if not levels:
+        known = self._admission.snapshot.flavors
+        used = (known[name] for of in self._flavors.values() for name in of.values())
+        flavor = next((one for one in used if one.levels), None)
+        if flavor is None:
             return group
-        group = replace(group, levels=levels, topology=name)
-        level = level_of(self._cluster, self._unit)
-        group = replace(group, slices=level.slices)
+        levels, level = flavor.levels, level_of(self._cluster, self._unit)
+        group = replace(group, levels=levels, topology=flavor.topology, slices=level.slices)
         if level.label not in levels:
             return group
         if level.required:
@@ -234,20 +214,14 @@ class FlavorTerms:
         adapted = self.group(group)
         return bool(adapted.levels or adapted.topology_key or adapted.preferred_topology)
 
-    def _topology(self) -> tuple[str, tuple[str, ...]]:
-        """Return the name and the levels of the Topology of the flavors, empty without one."""
-        flavors = self._admission.snapshot.flavors
-        used = (flavors[name] for of in self._flavors.values() for name in of.values())
-        return next(((one.topology, one.levels) for one in used if one.levels), ("", ()))
-
     def nodes_of(self, pod: PodInfo) -> frozenset[str] | None:
-        return self._nodes.of(self.flavors_of(pod).values())
+        return self._kinds.nodes(self.flavors_of(pod).values())
 
     def adapted(self, member: QueuedPodInfo) -> QueuedPodInfo:
-        return self._tolerations.adapted(member, self.flavors_of(member.info).values())
+        return self._kinds.adapted(member, self.flavors_of(member.info).values())
 
     def tolerations(self, pod: PodInfo) -> list[Toleration]:
-        return self._tolerations.of(pod, self.flavors_of(pod).values())
+        return self._kinds.tolerations(pod, self.flavors_of(pod).values())
 
     def annotations(self, pod: PodInfo) -> dict[str, str]:
         flavors = self.flavors_of(pod)
@@ -265,15 +239,10 @@ class FlavorTerms:
         reservations = self._admission.reservations
         if not reservations.of:
             return ""
-        gone = [one.workload for one in victims]
-        return reservations.timetable.delay(self._workload, self.need, gone, self._admission.now)
+        need, gone = self.assignment.need, [one.workload for one in victims]
+        return reservations.timetable.delay(self._workload, need, gone, self._admission.now)
 
     # ------------------------------------------------------------------ victims
-
-    @property
-    def need(self) -> dict[FlavorResource, int]:
-        """The quota that the unit will use."""
-        return {key: amount for key, amount in self.assignment.usage.items() if amount}
 
     def search(self) -> VictimSearch:
         """Search for victims without whom both quota and nodes have room.
@@ -281,19 +250,24 @@ class FlavorTerms:
         At first the candidates are the workloads that use quota which is short. If that fails, they
         are all that use any quota that the unit needs, since these may be on the nodes it needs.
         """
-        need, budgets = self.need, _Budgets(self._cluster)
-        spared = self._spared(budgets)
+        need, budgets = self.assignment.need, _budgets(self._cluster)
+        spared = self._spared(budgets) if budgets else frozenset()
+        snapshot = self._admission.snapshot
         for short in dict.fromkeys((self.assignment.short, frozenset(need))):
             if not short:
                 continue
             preemptor = Preemptor(self._workload, self._queue, need, short, spared)
-            search = victim_search(self._admission.snapshot, preemptor, self._admission.rules)
-            found = yield from self._ask(search, budgets)
-            if found:
-                self.victims = found
-                # Made now, because a victim may be gone when its message is written.
-                self._notes = {one.workload.key: self.note_of(one) for one in found}
-                return Victims(self._pods(found))
+            search = victim_search(snapshot, preemptor, self._admission.rules)
+            self.victims = yield from self._ask(search, budgets)
+            for one in self.victims:
+                # Noted now, because a victim may be gone when its message is written.
+                queues = self._queue.name, one.workload.queue
+                paths = (path_of(snapshot.node(name)) for name in queues)
+                note = preempted_message(self._workload, one.reason, *paths)
+                self.notes[one.workload.key] = note
+            if self.victims:
+                self.message = PENDING.format(len(self.victims))
+                return Victims(self._pods(self.victims))
         return unschedulable(REASON_NO_VICTIMS)
 
     def _ask(self, search: Search, budgets: _Budgets) -> _Asking:
@@ -307,7 +281,7 @@ class FlavorTerms:
             while True:
                 pods = self._pods(victims)
                 # Evict nothing for a unit that would then delay a promised start.
-                may_go = budgets.permit(pods) and not self.delay(victims)
+                may_go = _permit(budgets, pods) and not self.delay(victims)
                 fits = (yield self._without(victims)) if may_go else False
                 victims = search.send(bool(fits))
         except StopIteration as end:
@@ -331,13 +305,11 @@ class FlavorTerms:
 
     def _spared(self, budgets: _Budgets) -> frozenset[str]:
         """Return the keys of workloads that no preemption may evict, because of their budgets."""
-        if not budgets.exist:
-            return frozenset()
         return frozenset(
             key
             for workloads in self._admission.snapshot.workloads.values()
             for key in workloads
-            if not budgets.permit(tuple(self._admission.units[key].held.values()))
+            if not _permit(budgets, tuple(self._admission.units[key].held.values()))
         )
 
     def _pods(self, victims: Iterable[Victim]) -> tuple[PodInfo, ...]:
@@ -345,17 +317,7 @@ class FlavorTerms:
         return tuple(pod for one in victims for pod in units[one.workload.key].held.values())
 
     def note(self, victim: PodInfo) -> str:
-        return self._notes.get(unit_key(victim), "")
-
-    def note_of(self, victim: Victim) -> str:
-        """Return the message of a victim's eviction."""
-        snapshot, queues = self._admission.snapshot, (self._queue.name, victim.workload.queue)
-        paths = (path_of(snapshot.node(name)) for name in queues)
-        return preempted_message(self._workload, victim.reason, *paths)
-
-    @property
-    def message(self) -> str:
-        return PENDING.format(len(self.victims))
+        return self.notes.get(unit_key(victim), "")
 
 
 class LaterTerms(FlavorTerms):
@@ -363,26 +325,24 @@ class LaterTerms(FlavorTerms):
 
     later = True
 
-    def __init__(self, *parts: Any, times: Iterable[float], ahead: Callable[[float], Try]) -> None:
+    def __init__(
+        self,
+        kinds: NodeKinds,
+        workload: Workload,
+        assignment: Assignment,
+        times: Iterable[float],
+        ahead: Callable[[float], Try],
+    ) -> None:
         """Search ``times`` in order; ``ahead`` returns the cluster's state expected at one."""
-        super().__init__(*parts)
-        self.fits = False
+        super().__init__(kinds, workload, assignment)
+        # A start now, even with victims, comes before a later one. Then ``search`` is called.
+        self.fits, self.victims_first, self.may_preempt = False, False, True
         self.start = inf
         """The first time at which the unit fits, infinity if there is none."""
         self.devices: tuple[PromisedDevice, ...] = ()
         """The devices that it gets then."""
         self._times = times
         self._ahead = ahead
-
-    @property
-    def may_preempt(self) -> bool:
-        """See ``Terms``: True, so that ``search`` is called."""
-        return True
-
-    @property
-    def victims_first(self) -> bool:
-        """See ``Terms``: a start now, even with victims, comes before a later one."""
-        return False
 
     def search(self) -> VictimSearch:
         """Search for the first time at which nodes have room."""
@@ -396,67 +356,53 @@ class LaterTerms(FlavorTerms):
         self.devices = assumed_devices(self._cluster, pods)
 
 
-def terms_of(
-    admission: Admission,
-    cluster: ClusterView,
-    nodes: FlavorNodes,
-    tolerations: FlavorTolerations,
-    workload: Workload,
-    first: Assignment,
-) -> Iterator[FlavorTerms]:
+def terms_of(kinds: NodeKinds, workload: Workload, first: Assignment) -> Iterator[FlavorTerms]:
     """Yield the terms of a unit, best first, beginning with the assignment ``first``."""
-    unit, queue = admission.units[workload.key], admission.snapshot.queues[workload.queue]
+    snapshot, rules = kinds.admission.snapshot, kinds.admission.rules
+    queue = snapshot.queues[workload.queue]
     assignment, left, seen = first, workload, set[object]()
     while assignment.mode in (Mode.FIT, Mode.PREEMPT):
-        parts = admission, cluster, nodes, tolerations, unit, left
         if assignment.mode is Mode.PREEMPT and left.can_shrink:
-            yield FlavorTerms(*parts, assignment, whole=True)
+            yield FlavorTerms(kinds, left, assignment, whole=True)
             # Victims are found by quota alone: they may not free enough nodes for all pods.
-            fewer = nominate_fewer(admission.snapshot, queue, left, admission.rules)
+            fewer = nominate_fewer(snapshot, queue, left, rules)
             if fewer is not None:
-                yield FlavorTerms(*parts, fewer)
+                yield FlavorTerms(kinds, left, fewer)
             count = sum(pods.count for pods in assignment.pod_sets)
-            shrunk = admission.snapshot, queue, left, admission.rules, count
-            for part in nominate_parts(*shrunk):
-                yield FlavorTerms(*parts, part, whole=True)
+            for part in nominate_parts(snapshot, queue, left, rules, count):
+                yield FlavorTerms(kinds, left, part, whole=True)
         else:
-            yield FlavorTerms(*parts, assignment)
+            yield FlavorTerms(kinds, left, assignment)
         seen.add(assignment.choice)
         # Unlike Kueue: if a flavor with quota has no room on its nodes, the next one is tried.
         if (fewer_flavors := without_flavors(queue, left, assignment)) is None:
             break
         left = fewer_flavors
-        assignment, _ = nominate(admission.snapshot, queue, left, admission.rules)
-    parts = admission, cluster, nodes, tolerations, unit, workload
-    for other in fitting_by_set(admission.snapshot, queue, workload, admission.rules):
+        assignment, _ = nominate(snapshot, queue, left, rules)
+    for other in fitting_by_set(snapshot, queue, workload, rules):
         if other.choice not in seen:
-            yield FlavorTerms(*parts, other)
+            yield FlavorTerms(kinds, workload, other)
 
 
-class _Budgets:
-    """The PodDisruptionBudgets. A preemption for a unit may exceed none of them."""
+def _budgets(cluster: ClusterView) -> _Budgets:
+    """Return the PodDisruptionBudgets. A preemption for a unit may exceed none of them."""
+    return [
+        (item.metadata.namespace, compile_selector(item.spec.selector), item.status)
+        for item in cluster.list("PodDisruptionBudget")
+    ]
 
-    def __init__(self, cluster: ClusterView) -> None:
-        self._budgets = [
-            (item.metadata.namespace, compile_selector(item.spec.selector), item.status)
-            for item in cluster.list("PodDisruptionBudget")
-        ]
 
-    @property
-    def exist(self) -> bool:
-        return bool(self._budgets)
-
-    def permit(self, pods: Collection[PodInfo]) -> bool:
-        """Whether all these pods may be evicted together."""
-        # ``disruptionsAllowed`` already excludes pods that are terminating or being disrupted.
-        for namespace, selector, status in self._budgets:
-            counted = sum(
-                pod.namespace == namespace
-                and not pod.terminating
-                and pod.name not in status.disrupted_pods
-                and selector.matches(pod.cls.labels)
-                for pod in pods
-            )
-            if counted > max(0, status.disruptions_allowed):
-                return False
-        return True
+def _permit(budgets: _Budgets, pods: Collection[PodInfo]) -> bool:
+    """Whether all these pods may be evicted together."""
+    # ``disruptionsAllowed`` already excludes pods that are terminating or being disrupted.
+    for namespace, selector, status in budgets:
+        counted = sum(
+            pod.namespace == namespace
+            and not pod.terminating
+            and pod.name not in status.disrupted_pods
+            and selector.matches(pod.cls.labels)
+            for pod in pods
+        )
+        if counted > max(0, status.disruptions_allowed):
+            return False
+    return True

@@ -273,11 +273,6 @@ def _kept_flavors(
     return kept
 
 
-def set_name(unit: Unit, pod: PodInfo) -> str:
-    """Return the name of a waiting pod's pod set."""
-    return unit.sets.get(pod.uid, "")
-
-
 def created_at(unit: Unit, group: PodGroup) -> tuple[float, str]:
     """Return when a unit was created, in seconds since 1970, and its uid."""
     item = unit.read[0] if group.uid and unit.read else None

@@ -22,15 +22,14 @@ from podsched.framework.pod_groups import PodGroup
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code
 from podsched.lib.backoff import exponential
-from podsched.queues.assignment import Assignment, Mode, Waiting
+from podsched.queues.assignment import Mode, Waiting
 from podsched.queues.cycle import Cycle, Entry, nominate
 from podsched.queues.objects import Workload
 from podsched.queues.order import Requeue
 from podsched.term.admission.terms import (
-    FlavorNodes,
     FlavorTerms,
-    FlavorTolerations,
     LaterTerms,
+    NodeKinds,
     terms_of,
 )
 from podsched.term.admission.units import Unit, unit_group
@@ -88,10 +87,8 @@ class AdmissionCycle(TermPart):
         self._endings = endings
         self._statuses = statuses
         self._unit_reports = UnitReports(parts, endings)
-        self._nodes = FlavorNodes(self._admission, self._cluster)
-        self._tolerations = FlavorTolerations(self._admission, parts.state.cache.classes)
-        kinds = self._nodes, self._tolerations
-        self._backfilling = Backfilling(parts, *kinds)
+        self._kinds = NodeKinds(self._admission, parts.state.cache.classes)
+        self._backfilling = Backfilling(parts, self._kinds)
         #: Attempts in a row that failed with an error, by the unit's key.
         self._errors: dict[str, int] = {}
         #: By ClusterQueue, the head that blocks its queue and has found no victims. Its quota is
@@ -201,7 +198,7 @@ class AdmissionCycle(TermPart):
         group = unit_group(self._cluster, unit)
         if group is None or not self._groups.is_new(group.key):
             return None
-        terms = next(self._terms(workload, entry.assignment))
+        terms = next(terms_of(self._kinds, workload, entry.assignment))
         if len(terms.members) < len(unit.waiting) or terms.has_topology(group):
             return None
         pods = {pod.cls.id: pod for pod in unit.waiting.values()}.values()
@@ -245,7 +242,7 @@ class AdmissionCycle(TermPart):
             queue = admission.snapshot.queues[workload.queue]
             assignment, _ = nominate(admission.snapshot, queue, workload, admission.rules)
             if assignment.mode is Mode.FIT:
-                found = self._terms(workload, assignment)
+                found = terms_of(self._kinds, workload, assignment)
                 # Its nodes may be others than those that the last leader chose.
                 beside = self._backfilling.beside(workload, now)
                 terms = (one for one in found if one.fits and not one.delay())
@@ -266,7 +263,7 @@ class AdmissionCycle(TermPart):
         beside = planned.beside(workload, now)
         terms: Iterable[FlavorTerms] = ()
         if entry.admitted or entry.preempts:
-            found = self._terms(workload, entry.assignment)
+            found = terms_of(self._kinds, workload, entry.assignment)
             terms = chain(found, planned.promised_terms(workload, now))
             terms = planned.keep_others(entry, terms, beside)
         starts = entry.admitted or entry.preempts
@@ -306,10 +303,6 @@ class AdmissionCycle(TermPart):
         waiting = entry.waiting or Waiting.QUOTA
         self._unit_reports.waits(workload.key, waiting, quota_message(self._admission, entry))
 
-    def _terms(self, workload: Workload, assignment: Assignment) -> Iterator[FlavorTerms]:
-        parts = self._admission, self._cluster, self._nodes, self._tolerations
-        return terms_of(*parts, workload, assignment)
-
     def _pop(self, key: str, uids: Iterable[str], now: float) -> list[QueuedPodInfo]:
         """Pop the pods of a unit from the queue, except those that other plugins gate."""
         with self._lets_pass(key):
@@ -345,9 +338,9 @@ class AdmissionCycle(TermPart):
             victims = {one.workload.key for one in chosen.victims}
             # With nodes considered, other victims may have been chosen than by quota alone.
             cycle.taken.claim(chosen.victims)
-            self._endings.preempted(workload.key, chosen.victims, chosen.note_of)
+            self._endings.preempted(workload.key, chosen.victims, chosen.notes)
             admission.turns.requeue(workload, Requeue.PENDING_PREEMPTION, parked=True)
-            admission.hold(workload, chosen.need, victims)
+            admission.hold(workload, chosen.assignment.need, victims)
             why = chosen.assignment.message or result.status.message
             self._unit_reports.waits(workload.key, Waiting.PREEMPTED, f"{why}. {chosen.message}")
             return

@@ -27,7 +27,7 @@ from podsched.queues.quota import Amounts
 from podsched.term.admission.reservation_text import RESERVATION, RESERVED, reservation_text
 from podsched.term.admission.reserved_devices import MOST_DEVICES
 from podsched.term.admission.reserved_ports import port_names
-from podsched.term.admission.terms import FlavorNodes, FlavorTerms, FlavorTolerations, LaterTerms
+from podsched.term.admission.terms import FlavorTerms, LaterTerms, NodeKinds
 from podsched.term.admission.units import Unit, level_of, unit_group
 from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.pod_group_deciding import NOTHING
@@ -43,17 +43,11 @@ _NO_ROOM: Final = ("Insufficient ", "Too many pods")
 class Backfilling(TermPart):
     """Applies backfill in the admission cycles of one term."""
 
-    def __init__(
-        self,
-        parts: TermParts,
-        nodes: FlavorNodes,
-        tolerations: FlavorTolerations,
-    ) -> None:
+    def __init__(self, parts: TermParts, kinds: NodeKinds) -> None:
         self._reservations = parts.state.admission.reservations
         super().__init__(parts)
         self._metrics = parts.meter.backfill
-        self._nodes = nodes
-        self._tolerations = tolerations
+        self._kinds = kinds
 
     def keep_others(
         self, entry: Entry, terms: Iterable[FlavorTerms], beside: Beside
@@ -81,12 +75,11 @@ class Backfilling(TermPart):
     def promised_terms(self, workload: Workload, now: float) -> Iterator[FlavorTerms]:
         """Yield the terms that a unit was promised, once its start has come."""
         made = self._reservations.of.get(workload.key)
-        unit = self._admission.units.get(workload.key)
-        if made is None or unit is None or made.start > now:
+        admission = self._admission
+        if made is None or workload.key not in admission.units or made.start > now:
             return
-        admission, parts = self._admission, (self._nodes, self._tolerations, unit, workload)
         for one in fitting_into(admission.snapshot, workload, admission.rules, made.usage):
-            yield FlavorTerms(admission, self._cluster, *parts, one)
+            yield FlavorTerms(self._kinds, workload, one)
 
     def beside(self, workload: Workload, now: float) -> Beside:
         """Return the pods and claims for which a head must leave room from now on."""
@@ -114,7 +107,6 @@ class Backfilling(TermPart):
         reservations = self._reservations
         if not reservations.may_promise(workload, policy, now):
             return
-        parts = self._admission, self._cluster, self._nodes, self._tolerations, unit, workload
         gone = [pod for pod, _ in beside.pods]
 
         def ahead(at: float) -> Try:
@@ -126,7 +118,7 @@ class Backfilling(TermPart):
             if self._has_short_slice(unit, first[1]):
                 continue
             times = (at for at, _ in chain([first], same))
-            yield LaterTerms(*parts, first[1], times=times, ahead=ahead)
+            yield LaterTerms(self._kinds, workload, first[1], times, ahead)
 
     def _has_short_slice(self, unit: Unit, assignment: Assignment) -> bool:
         """Whether the last slice of the pods that would start has fewer pods than the others.
@@ -183,7 +175,7 @@ class Backfilling(TermPart):
             workload.priority,
             chosen.start,
             workload.seconds,
-            chosen.need,
+            chosen.assignment.need,
             {node: {k: v for k, v in here.items() if v} for node, here in amounts.items()},
             chosen.devices,
         )

@@ -10,7 +10,7 @@ Conditions of a unit that is evicted, in order::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -87,14 +87,14 @@ class UnitEndings(TermPart):
             self._reports.write_condition(pod, QueueCondition(PLACE, TRUE, "MadeAgain", text))
 
     def preempted(
-        self, preemptor: str, victims: Sequence[Victim], note: Callable[[Victim], str]
+        self, preemptor: str, victims: Sequence[Victim], notes: Mapping[str, str]
     ) -> None:
-        """Note units that are evicted to make room for another; ``note`` returns the message.
+        """Note units that are evicted to make room for another; ``notes``: messages, by key.
 
         A unit that is being evicted keeps its reason, which decides when it is admitted again.
         """
         for victim in victims:
-            key, message = victim.workload.key, note(victim)
+            key, message = victim.workload.key, notes[victim.workload.key]
             if victim.workload.evicted or key in self._admission.endings.current:
                 continue
             self.record(key, _NORMAL, f"{_EVICTED_DUE_TO}{PREEMPTED}", message)
