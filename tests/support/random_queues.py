@@ -532,7 +532,7 @@ class RandomQueues:
 
     def _is_kept_for_others(self, workload: Workload) -> bool:
         """Whether a start is promised to another unit before this one would end."""
-        end = self.world.clock() + workload.seconds
+        end = WALL + self.world.clock() + workload.seconds
         reserved = self.world.state.admission.reservations.of
         return any(
             one.priority >= workload.priority and one.start < end

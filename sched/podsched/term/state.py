@@ -30,7 +30,7 @@ from podsched.framework.pods import PodInfo
 from podsched.queue.observer import QueueObserver
 from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.serve.client.informer import Batch, Event, EventType
-from podsched.term.admission.admission import Admission, AdmissionGate
+from podsched.term.admission.admission import Admission
 from podsched.term.admission.changes import RELEVANT_KINDS
 from podsched.term.faulty_pods import PodFault
 from podsched.term.set_aside import SetAside
@@ -265,7 +265,7 @@ def build_state(
         max_backoff=float(config.effective.pod_max_backoff_seconds),
         max_in_unschedulable=max_in_unschedulable,
         observer=observer,
-        admission=AdmissionGate(admission),
+        admission=admission,
     )
     return SchedulingState(
         cache, queue, runtimes, admission, waiting, listener or NoListener(), chance=chance

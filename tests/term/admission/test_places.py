@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from podsched.cache.cache import Cache
 from podsched.cache.pod_class import make_pod_info
+from podsched.lib.taking import take_all
 from podsched.queues.objects import Workload
 from podsched.term.admission.places import PLACE, Places
 from podsched.term.admission.units import Unit
@@ -37,10 +38,10 @@ class World:
     def queued_at(self, unit: Unit) -> float:
         [info] = unit.waiting.values()
         workload = Workload(unit.key, job_uid=UID, queued_at=info.creation_time)
-        return self.places.put(workload, by_creation=False).queued_at
+        return self.places.put(workload).queued_at
 
     def written(self) -> list[str]:
-        return [text for _, text in self.places.take_unwritten()]
+        return [text for _, text in take_all(self.places.unwritten).values()]
 
 
 def test_one_pod_of_a_job_tells_the_next_leader_what_the_others_do_not_show() -> None:
@@ -55,7 +56,7 @@ def test_one_pod_of_a_job_tells_the_next_leader_what_the_others_do_not_show() ->
     third = after.lone("third", 14)
     assert after.queued_at(third) == 14
     second = after.lone("second", 12, said=text)
-    assert list(after.places.take_moved()) == [third.key]
+    assert list(after.places.moved) == [third.key]
     assert after.queued_at(second) == after.queued_at(third) == 10
 
 

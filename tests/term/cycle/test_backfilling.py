@@ -1000,7 +1000,7 @@ async def test_a_withdrawal_is_told_although_another_start_was_promised_at_once(
         reservations.withdraw(key, "NodeGone", "node x is gone")
         reservations.reserve(key, replace(made, start=made.start + 100))
         reservations.reserve(key, replace(made, start=made.start + 99))
-        news = reservations.take_changes()[key]
+        news = reservations.changes[key]
         assert (news.withdrawn, news.reason) == (True, "NodeGone")
         assert "is withdrawn: node x is gone. It starts at 2027-01-15T08:03:24Z" in news.message
 

@@ -10,6 +10,7 @@ from podsched.queues.amounts import amount_text
 from podsched.queues.quota import FlavorResource, Node
 from podsched.queues.shares import dominant_share
 from podsched.term.admission.admission import Admission
+from podsched.term.admission.clock import time_text
 from podsched.term.admission.tallies import QueueKey
 
 #: A cohort or a queue with its children below it.
@@ -87,7 +88,7 @@ def _reserved(admission: Admission, queue: str) -> list[Tree]:
     return [
         {
             "unit": key,
-            "start": admission.endings.time_text(start),
+            "start": time_text(start),
             "nodes": sorted(reservations.of[key].nodes),
         }
         for start, key in sorted(found)

@@ -115,11 +115,11 @@ def _capital(text: str) -> str:
 
 def _kept_for_others(admission: Admission, workload: Workload, assignment: Assignment) -> str:
     """Return which promised start of others needs quota or a node that this unit would use now."""
-    reservations, now = admission.reservations, admission.now
+    reservations = admission.reservations
     if not reservations.of:
         return ""
-    delay = reservations.timetable.delay(workload, assignment.usage, (), now)
-    return delay or reservations.timetable.kept_node(workload, now)
+    delay = reservations.timetable.delay(workload, assignment.usage, ())
+    return delay or reservations.timetable.kept_node(workload)
 
 
 def _nominated(

@@ -22,6 +22,7 @@ from podsched.config.queues import QueuesConfiguration
 from podsched.framework.pod_groups import PodGroup
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status, unresolvable
+from podsched.lib.taking import take_all
 from podsched.queues.assignment import Waiting
 from podsched.queues.cycle import Rules
 from podsched.queues.fair_victims import FairStrategy
@@ -31,12 +32,14 @@ from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor, read_levels
 from podsched.term.admission.changes import REBUILD_KINDS, matters
+from podsched.term.admission.clock import Clock
 from podsched.term.admission.devices import CLAIM, DeviceQuota, UncountableError
 from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.histories import Histories
 from podsched.term.admission.holds import Hold, Holds
 from podsched.term.admission.problems import Problem, QueueState, find_problem, queue_state
 from podsched.term.admission.queued_pods import Keys, QueuedPods, pop_first
+from podsched.term.admission.requeuing import Requeuing
 from podsched.term.admission.reservations import Reservations
 from podsched.term.admission.tallies import QueueKey, Standing, Tallies
 from podsched.term.admission.turns import Turns
@@ -58,7 +61,12 @@ _COUNTED_AT_ONCE: Final = 20
 
 
 class Admission:
-    """The queues of a cluster, with their waiting units and their usage."""
+    """The queues of a cluster, with their waiting units and their usage.
+
+    It is also the PreEnqueue plugin that keeps the pods of queues out of activeQ.
+    """
+
+    name: ClassVar[str] = "Admission"
 
     def __init__(
         self, cache: Cache, settings: QueuesConfiguration, require_queue: Collection[str] = ()
@@ -70,9 +78,10 @@ class Admission:
         self.rules = _rules(settings)
         #: Namespaces whose pods have to be in a queue; "*" for all but kube-system.
         self._queues_only = frozenset((*settings.require_queue, *require_queue))
-        self.endings = Endings(cache.cluster, settings.wait_for_pods_ready)
-        self.now = 0.0
-        """The time of the last ``refresh``."""
+        self.clock = Clock()
+        late = settings.wait_for_pods_ready
+        self.requeuing = Requeuing(cache.cluster, late)
+        self.endings = Endings(cache.cluster, late, self.requeuing, self.clock)
         self._devices = DeviceQuota(cache.cluster, settings.resources.device_class_mappings)
         self.snapshot = Snapshot(())
         self.active = bool(self._queues_only)
@@ -93,15 +102,14 @@ class Admission:
         #: Keys of units to refresh: in the same step as the counted change, and in later steps.
         self._stale: Keys = OrderedDict()
         self._stale_later: Keys = OrderedDict()
-        #: The uids of pods that joined or left queues: PreEnqueue has to run for them again.
-        self._to_gate_again: dict[str, None] = {}
-        #: Keys of units whose problem has changed.
-        self._new_problems: dict[str, None] = {}
+        self.to_gate_again: dict[str, None] = {}
+        """The uids of pods that joined or left queues: PreEnqueue has to run for them again."""
+        self.new_problems: dict[str, None] = {}
+        """Keys of units whose problem has changed; for who reports it."""
         self.holds = Holds(self.units, self._stale)
-        self.reservations = Reservations(
-            cache, self.units, self.endings, self.holds, settings.backfill
-        )
-        self.turns = Turns(self.holds, self.histories, self.endings)
+        parts = cache, self.units, self.endings, self.holds, self.clock
+        self.reservations = Reservations(*parts, settings.backfill)
+        self.turns = Turns(self.holds, self.histories, self.requeuing, self.clock)
         self.pods = QueuedPods(
             cache,
             self._queues_only,
@@ -142,7 +150,7 @@ class Admission:
                 self.cluster.known_pods.note(pod.key)
                 self._stale_later[unit_key(pod)] = None
 
-    def gate(self, pod: PodInfo) -> Status:
+    def pre_enqueue(self, pod: PodInfo) -> Status:
         """Reject a pod of a queue, unless its unit is being admitted; let other pods pass."""
         if not self.active:
             return SUCCESS
@@ -162,16 +170,16 @@ class Admission:
         """Bring everything up to date with the cache, in steps of about half a millisecond.
 
         The generator has to be exhausted before ``heads`` is called. No trial may be open during a
-        step.
+        step. ``now`` is the monotonic time.
         """
-        self.now = now
+        self.clock.now = now + self.clock.epoch
         # An object may change between two steps, so one reading may not be enough.
         while self._outdated:
             yield from self._rebuild()
         if not self.active:
             return
-        self.endings.refresh(now)
-        yield from self._sample(now)
+        self.endings.refresh()
+        yield from self._sample()
         changed = self.cluster.known_pods.changed
         assert changed is not None
         while changed or self._stale_later:
@@ -181,16 +189,16 @@ class Admission:
                 yield
             yield from self._refresh_later()
             self.count(())
-        self.try_reserved(now)
-        self.turns.refresh(now)
+        self.try_reserved()
+        self.turns.refresh()
 
-    def try_reserved(self, now: float) -> None:
+    def try_reserved(self) -> None:
         """Have queues tried again if a promised start is due or may have to be changed."""
         reservations = self.reservations
-        for key in reservations.take_due(now):
+        for key in reservations.take_due():
             self.turns.try_due(key, reservations.of[key].queue)
-        queues = [*reservations.take_old_enough(now), *reservations.take_disturbed()]
-        if reservations.take_freed(now):
+        queues = [*reservations.take_old_enough(), *reservations.take_disturbed()]
+        if reservations.take_freed():
             queues += self.snapshot.queues
         for name in dict.fromkeys(queues):
             self.turns.try_again(name)
@@ -207,17 +215,17 @@ class Admission:
         """Have everything read again, because a decision was given up half-way."""
         self._outdated = True
 
-    def _sample(self, now: float) -> Iterator[None]:
+    def _sample(self) -> Iterator[None]:
         """Take samples of the usage of LocalQueues, if they are due."""
         due = self.histories.next_time()
-        if due is None or now + self.endings.epoch < due:
+        if due is None or self.clock.now < due:
             return
         keys = []
         for local in self.cluster.list("LocalQueue"):
             queue = self.cluster.get("ClusterQueue", "", local.spec.cluster_queue)
             if queue is not None and self.histories.orders(queue):
                 keys.append(object_key(local))
-        sampled = self.histories.sample(now + self.endings.epoch, keys, self._running)
+        sampled = self.histories.sample(self.clock.now, keys, self._running)
         for key in sampled:
             self.tallies.changed[QueueKey("LocalQueue", key)] = None
         # Past usage also orders the victims of a queue (``_as_admitted``).
@@ -232,16 +240,6 @@ class Admission:
         for key, amount in self.tallies.of(QueueKey("LocalQueue", local_queue)).usage.items():
             used[key.resource] += amount
         return used
-
-    def take_to_gate_again(self) -> list[str]:
-        """Remove and return the uids of pods for which PreEnqueue has to run again."""
-        found, self._to_gate_again = list(self._to_gate_again), {}
-        return found
-
-    def take_new_problems(self) -> list[tuple[str, Problem]]:
-        """Remove and return the new problems of units, with the keys of the units."""
-        found, self._new_problems = self._new_problems, {}
-        return [(key, self.problems[key]) for key in found if key in self.problems]
 
     def take_unheld(self) -> list[str]:
         """Remove and return the keys of units whose pods must not stay nominated.
@@ -260,15 +258,14 @@ class Admission:
     # ------------------------------------------------------------------ heads
 
     def next_time(self) -> float | None:
-        """Return the next time at which something is due without a change of the cluster.
+        """Return the next monotonic time at which something is due without a change of the cluster.
 
         That is the end of a backoff or of a limit, a sample, or a promised start.
         """
-        sample = self.histories.next_time()
-        sample = None if sample is None else sample - self.endings.epoch
-        starts = self.reservations.next_time()
-        times = self.turns.next_time(), self.endings.next_time(), sample, starts
-        return min((time for time in times if time is not None), default=None)
+        parts = self.turns, self.endings, self.histories, self.reservations
+        times = (part.next_time() for part in parts)
+        found = min((time for time in times if time is not None), default=None)
+        return None if found is None else found - self.clock.epoch
 
     def heads(self) -> list[Workload]:
         """Take the heads of the queues that have one to try; see ``Turns.pop_heads``."""
@@ -289,15 +286,18 @@ class Admission:
         self.count(keys)
 
     def back_off(self, pod: PodInfo, until: float) -> None:
-        """Keep the unit of a pod that could not be bound from being tried before ``until``."""
+        """Keep the unit of a pod that could not be bound from being tried before ``until``.
+
+        That is a monotonic time.
+        """
         if unit_key(pod) in self.units:
-            self.turns.backoffs.set(unit_key(pod), until)
+            self.turns.backoffs.set(unit_key(pod), until + self.clock.epoch)
 
     def hold(
         self, workload: Workload, need: Mapping[FlavorResource, int], victims: set[str]
     ) -> None:
         """Keep quota for a unit that waits for victims."""
-        self.holds.add(workload.key, Hold(workload.queue, dict(need), victims, self.now))
+        self.holds.add(workload.key, Hold(workload.queue, dict(need), victims, self.clock.now))
         self.count(())
 
     # ------------------------------------------------------------------ reading everything
@@ -348,7 +348,7 @@ class Admission:
         self.reservations.end_without_unit()
         for uid in self.pods.moved_since(before):
             if uid is not None:
-                self._to_gate_again[uid] = None
+                self.to_gate_again[uid] = None
             yield
 
     # ------------------------------------------------------------------ units
@@ -374,12 +374,13 @@ class Admission:
         # Nor may it start more pods, else it would never be gone.
         is_victim = bool(unit.held) and self.holds.is_victim(key)
         state = self._state_of(unit)
-        self.endings.update(unit, state.drains, self.now)
+        self.requeuing.places.update(unit)
+        self.endings.update(unit, state.drains)
         if unit.held and not is_victim:
-            admitted[key] = self.endings.in_place(self._as_admitted(unit, group))
+            admitted[key] = self.requeuing.places.put(self._as_admitted(unit, group))
         else:
             admitted.pop(key, None)
-        problem = find_problem(state, self.endings, unit) if unit.waiting else None
+        problem = find_problem(state, self.requeuing, unit) if unit.waiting else None
         workload = None
         # Nor may a unit whose pods with a node are all terminating: it starts again as a whole,
         # with all of its minimum, and plans count on the end of its pods.
@@ -393,21 +394,21 @@ class Admission:
                     unit,
                     group,
                     devices,
-                    self.endings.queued_at,
+                    self.requeuing.queued_at,
                     self.pods.flavors_of,
                 )
-                workload = workload and self.endings.in_place(workload)
+                workload = workload and self.requeuing.places.put(workload)
             except UncountableError as error:
                 problem = Problem(Waiting.MISCONFIGURED, str(error))
-        self._stale |= self.endings.places.take_moved()
+        self._stale |= take_all(self.requeuing.places.moved)
         if problem is None:
             self.problems.pop(key, None)
         elif self.problems.get(key) != problem:
             self.problems[key] = problem
-            self._new_problems[key] = None
+            self.new_problems[key] = None
         why = "" if problem is None else problem.message
-        workload = self.reservations.update(unit, workload, why, self.now)
-        self.turns.update(key, workload, self.now)
+        workload = self.reservations.update(unit, workload, why)
+        self.turns.update(key, workload)
         if key not in self.holds.of and any(map(self.cluster.nominator.node_of, unit.waiting)):
             self._unheld[key] = None
         standing = None
@@ -457,24 +458,11 @@ class Admission:
             priority=priority,
             queued_at=created,
             # A group that grows, or whose pods are made again, keeps the time of its admission.
-            reserved_at=min(self.endings.admitted_at(unit) + self.endings.epoch, latest),
+            reserved_at=min(self.endings.admitted_at(unit), latest),
             evicted=all(pod.terminating for pod in pods),
             usage=unit.usage,
             local_queue_usage=past,
         )
-
-
-class AdmissionGate:
-    """A PreEnqueue plugin that keeps the pods of queues out of activeQ."""
-
-    name: ClassVar[str] = "Admission"
-
-    def __init__(self, admission: Admission) -> None:
-        self._admission = admission
-
-    def pre_enqueue(self, pod: PodInfo) -> Status:
-        """See ``Admission.gate``."""
-        return self._admission.gate(pod)
 
 
 def _rules(settings: QueuesConfiguration) -> Rules:

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from podsched.queues.stored import read_cluster_queue, read_cohort
 from podsched.term.admission.devices import CLAIM
-from podsched.term.admission.endings import EVICTED
 from podsched.term.admission.histories import stored_history, weight_of
+from podsched.term.admission.requeuing import EVICTED
 
 #: A change of these kinds means that everything is read again.
 REBUILD_KINDS: Final = frozenset(

@@ -1,46 +1,35 @@
-"""Why units are evicted, other than by preemption, and when they may be admitted again.
+"""Why units are evicted, other than by preemption; ``requeuing`` says when they come back.
 
-| reason | a unit is evicted because | it is admitted again |
-| --- | --- | --- |
-| ClusterQueueStopped, LocalQueueStopped | its queue drains | once the queue goes on |
-| PodsReadyTimeout | its pods were not ready in time | after a backoff |
-| Deactivated | it was not ready in time too often | once its count is removed |
-| Deactivated | it reached its execution time (``limits``) | once the annotation is removed |
-| DeadlineExceeded | its pods have outlived their deadline | at once |
+| reason | a unit is evicted because |
+| --- | --- |
+| ClusterQueueStopped, LocalQueueStopped | its queue drains |
+| PodsReadyTimeout | its pods were not ready in time |
+| Deactivated | it was not ready in time too often, or reached its execution time (``limits``) |
+| DeadlineExceeded | its pods have outlived their deadline |
 
-The PodGroup has what the next leader needs: the conditions Evicted and PodsReady, and the
-annotations ``podsched.io/requeue-count`` and ``podsched.io/deactivated``. For what has no PodGroup
-see ``places``.
+The conditions Evicted and PodsReady of the PodGroup tell the next leader.
 
 Source: Kueue 0.20, pkg/controller/core/workload_controller.go.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from podsched.api.conditions import QUOTA_RESERVED, TRUE, is_pod_ready
 from podsched.config.queues import WaitForPodsReady
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pod_groups import stored_group
 from podsched.framework.pods import PodInfo
-from podsched.lib.backoff import exponential
 from podsched.lib.due_times import DueTimes
-from podsched.queues.objects import Workload
-from podsched.queues.order import EVICTED_BY_READINESS, queue_time
+from podsched.queues.order import EVICTED_BY_READINESS
+from podsched.term.admission.clock import Clock
 from podsched.term.admission.limits import deadline, execution_time
-from podsched.term.admission.places import Places
+from podsched.term.admission.requeuing import Requeuing, eviction_of, true_condition
 from podsched.term.admission.units import Unit, is_lone
 
-EVICTED: Final = "Evicted"
 PODS_READY: Final = "PodsReady"
 ADMITTED: Final = "Admitted"
-#: Annotation of a PodGroup: how often its pods were not ready in time.
-REQUEUE_COUNT: Final = "podsched.io/requeue-count"
-#: Annotation of a PodGroup: why it is not admitted until the annotation is removed.
-DEACTIVATED_BY: Final = "podsched.io/deactivated"
 EXEC_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
 _REQUEUED_TOO_OFTEN: Final = "RequeuingLimitExceeded"
 QUEUE_STOPPED: Final = "ClusterQueueStopped"
@@ -57,8 +46,6 @@ _TOO_LONG: Final = f"{_DEACTIVATED_TEXT} ({EXEC_TIME_EXCEEDED}): it has run for 
 _TOO_OFTEN: Final = (
     f"{_DEACTIVATED_TEXT} ({_REQUEUED_TOO_OFTEN}): its pods were not ready in time too often"
 )
-#: The last Unix time, in whole seconds, that ``datetime`` can represent.
-_LAST_TIME: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 _DEADLINE_TEXT: Final = "Pods were active on their nodes longer than the specified deadline"
 
 
@@ -83,58 +70,55 @@ _WITHOUT_NODES: Final = Ending("", "No pod of the workload has a node any more",
 
 
 class Endings:
-    """The units that are being evicted, and the times at which others will be.
+    """The units that are being evicted, and the times at which others will be. Pure."""
 
-    Pure. Times are monotonic, in seconds, unless stated otherwise.
-    """
-
-    def __init__(self, cluster: ClusterView, settings: WaitForPodsReady | None) -> None:
+    def __init__(
+        self,
+        cluster: ClusterView,
+        settings: WaitForPodsReady | None,
+        requeuing: Requeuing,
+        clock: Clock,
+    ) -> None:
         self._cluster = cluster
         self._settings = settings
-        self.epoch = 0.0
-        """The Unix time of the monotonic time 0."""
+        self._requeuing = requeuing
+        self._clock = clock
+        self.waits_for_ready = settings is not None
+        """Whether units have to be ready in time, as ``waitForPodsReady`` says."""
         self.current: dict[str, Ending] = {}
         """The units that are being evicted, by key, until no pod of the unit has a node."""
-        self._ended: dict[str, Ending] = {}
+        self.ended: dict[str, Ending] = {}
+        """The units, by key, whose last pod with a node is gone, and why; for who reports it."""
+        self.become_ready: dict[str, None] = {}
+        """The keys of units that have become ready; for who reports it."""
         #: Keys of units with a pod that has a node.
         self._running: set[str] = set()
         #: When a group without such pods was last seen, by key: it has not been admitted since.
         self._waiting: dict[str, float] = {}
         #: When units have to be ready.
         self._ready_by = DueTimes()
-        self._new_ready: dict[str, None] = {}
-        self.places = Places(cluster)
-        """Of what has no PodGroup."""
         #: When units reach their limits, and how they end then, by key.
         self._limits = DueTimes()
         self._at_limit: dict[str, Ending] = {}
 
-    @property
-    def waits_for_ready(self) -> bool:
-        """Whether units have to be ready in time, as ``waitForPodsReady`` says."""
-        return self._settings is not None
-
-    # ------------------------------------------------------------------ what happens to units
-
-    def update(self, unit: Unit, stopped: str, now: float) -> None:
+    def update(self, unit: Unit, stopped: str) -> None:
         """Take in a changed unit; ``stopped``: the reason with which its queue drains, or ""."""
         key, known = unit.key, self.current.get(unit.key)
-        self.places.update(unit)
         if not unit.held:
             self._ready_by.discard(key)
             self._limits.discard(key)
             self._at_limit.pop(key, None)
             unit.was_ready = False
             # A new leader has not seen the pods, but the condition says that the unit was admitted.
-            admitted = key in self._running or self._true(key, QUOTA_RESERVED) is not None
+            admitted = key in self._running or self._has(key, QUOTA_RESERVED)
             self._running.discard(key)
             self._waiting.pop(key, None)
             if unit.waiting and not is_lone(key):
-                self._waiting[key] = now
+                self._waiting[key] = self._clock.now
             if known is not None:
-                self._ended[key] = self.current.pop(key)
+                self.ended[key] = self.current.pop(key)
             elif admitted and unit.waiting:
-                self._ended[key] = _WITHOUT_NODES
+                self.ended[key] = _WITHOUT_NODES
             return
         known = self._take_over_eviction(unit)
         self._running.add(key)
@@ -145,22 +129,22 @@ class Endings:
         elif not stopped and known is not None and known.reason in _OF_QUEUES:
             del self.current[key]
         if key not in self.current:
-            self._update_limit(unit, now)
+            self._update_limit(unit)
             if self._settings is not None:
-                self._update_readiness(unit, self._settings, now)
+                self._update_readiness(unit, self._settings)
 
     def _take_over_eviction(self, unit: Unit) -> Ending | None:
         """Return the eviction of a unit, also if only the last leader has begun it."""
         key = unit.key
         if not (key in self.current or key in self._running or key in self._waiting):
-            reason, at = self._eviction(key)
+            reason, at = eviction_of(self._cluster, key)
             bound = [bound_at(pod) for pod in unit.held.values() if not pod.terminating]
             # The condition stays until the unit is admitted again, and then its pods are newer.
             if reason and min(bound, default=inf) <= at:
                 self._begin(key, Ending(reason, "The last leader has begun to evict it"))
         return self.current.get(key)
 
-    def _update_limit(self, unit: Unit, now: float) -> None:
+    def _update_limit(self, unit: Unit) -> None:
         longest, end = execution_time(self._cluster, unit), deadline(unit.held.values())
         limit = min(longest, end)
         if limit == inf:  # Most units have none.
@@ -171,38 +155,38 @@ class Endings:
             text = _TOO_LONG.format(longest)
             ending = Ending(DEACTIVATED, text, deactivated_by=EXEC_TIME_EXCEEDED)
         self._at_limit[unit.key] = ending
-        self._limits.set(unit.key, self.started_at(unit, now) + limit)
+        self._limits.set(unit.key, min(self._clock.now, self.started_at(unit)) + limit)
 
-    def started_at(self, unit: Unit, now: float) -> float:
-        """Return when a unit was admitted, or its first pod got a node; ``now`` if unknown."""
-        return min([now, self.admitted_at(unit), *map(self._bound_at, unit.held.values())])
+    def started_at(self, unit: Unit) -> float:
+        """Return when a unit was admitted, or its first pod got a node; infinity if unknown."""
+        return min(self.admitted_at(unit), *map(bound_at, unit.held.values()))
 
     def admitted_at(self, unit: Unit) -> float:
         """Return when a group was admitted; infinity for a lone pod, or while that is not known.
 
         Unlike the start times of its pods, this does not change when pods end or more pods join.
         """
-        condition = self._true(unit.key, ADMITTED)
-        at = inf if condition is None else condition.last_transition_time.seconds - self.epoch
+        condition = true_condition(self._cluster, unit.key, ADMITTED)
+        at = inf if condition is None else float(condition.last_transition_time.seconds)
         # The cache may show the last admission still. Times of conditions are rounded down.
         return at if at + 1 > self._waiting.get(unit.key, -inf) else inf
 
-    def _update_readiness(self, unit: Unit, settings: WaitForPodsReady, now: float) -> None:
+    def _update_readiness(self, unit: Unit, settings: WaitForPodsReady) -> None:
         if unit.was_ready:
             return
         pods = [pod for pod in unit.held.values() if not pod.terminating]
         # Once all pods have been Ready the limit no longer applies. The condition tells the next
         # leader so.
-        if self._true(unit.key, PODS_READY) is not None:
+        if self._has(unit.key, PODS_READY):
             unit.was_ready = True
         elif pods and all(is_pod_ready(pod.pod) for pod in pods):
             unit.was_ready = True
-            self._new_ready[unit.key] = None
+            self.become_ready[unit.key] = None
         if unit.was_ready:
             self._ready_by.discard(unit.key)
         elif unit.key not in self._ready_by:
             # Measured from the binding, which a new leader also knows: a takeover extends no limit.
-            begun = min([now, *map(self._bound_at, pods)])
+            begun = min([self._clock.now, *map(bound_at, pods)])
             self._ready_by.set(unit.key, begun + settings.timeout)
 
     def note_preemption(self, key: str, message: str) -> None:
@@ -211,120 +195,33 @@ class Endings:
 
     def _begin(self, key: str, ending: Ending) -> None:
         self.current[key] = ending
-        self.places.note_eviction(key)
+        self._requeuing.places.note_eviction(key)
 
-    def refresh(self, now: float) -> None:
+    def refresh(self) -> None:
         """Begin to evict the units that were not ready in time, or have reached their limit."""
-        for key, _ in self._limits.pop_due(now):
+        for key, _ in self._limits.pop_due(self._clock.now):
             if key not in self.current:
                 self._begin(key, self._at_limit[key])
-        for key, due in self._ready_by.pop_due(now):
-            self._begin_late(key, due, now)
+        for key, due in self._ready_by.pop_due(self._clock.now):
+            self._begin_late(key, due)
 
-    def _begin_late(self, key: str, due: float, now: float) -> None:
-        settings = self._settings
+    def _begin_late(self, key: str, due: float) -> None:
+        settings, requeuing = self._settings, self._requeuing
         assert settings is not None
-        begun = due - settings.timeout + self.epoch
-        count = self.count(key) + self.places.is_late_again(key, begun)
-        too_often = self._is_too_often(count)
+        count = requeuing.count(key) + requeuing.places.is_late_again(key, due - settings.timeout)
+        too_often = requeuing.is_too_often(count)
         text = f"Exceeded the PodsReady timeout {key.replace('/pod:', '/')}"
         ending = Ending(EVICTED_BY_READINESS, text, late=count)
         self.current[key] = Ending(DEACTIVATED, _TOO_OFTEN, late=count) if too_often else ending
-        self.places.note_late(key, 0 if too_often else count, now + self.epoch)
+        requeuing.places.note_late(key, 0 if too_often else count, self._clock.now)
+
+    def _has(self, key: str, type_: str) -> bool:
+        return true_condition(self._cluster, key, type_) is not None
 
     def next_time(self) -> float | None:
         """Return the next time at which a unit has to be ready, or reaches its limit."""
         times = self._ready_by.next_time(), self._limits.next_time()
         return min((time for time in times if time is not None), default=None)
-
-    def take_ended(self) -> dict[str, Ending]:
-        """Remove and return the units, by key, whose last pod with a node is gone, and why."""
-        found, self._ended = self._ended, {}
-        return found
-
-    def take_ready(self) -> list[str]:
-        """Remove and return the keys of units that have become ready."""
-        found, self._new_ready = self._new_ready, {}
-        return list(found)
-
-    # ------------------------------------------------------------------ when they come back
-
-    def count(self, key: str) -> int:
-        """Return how often a unit was not ready in time."""
-        group = stored_group(self._cluster, key)
-        if group is None:
-            return self.places.count(key)
-        text = group.metadata.annotations.get(REQUEUE_COUNT, "")
-        return int(text) if text.isdecimal() and len(text) < 10 else 0
-
-    def deactivated_by(self, key: str) -> str:
-        """Return why a unit may not be admitted again, as its PodGroup says; "" if it may."""
-        group = stored_group(self._cluster, key)
-        return "" if group is None else str(group.metadata.annotations.get(DEACTIVATED_BY, ""))
-
-    def is_deactivated(self, key: str) -> bool:
-        """Whether a unit was not ready in time more often than ``backoffLimitCount`` permits."""
-        return self._is_too_often(self.count(key))
-
-    def _is_too_often(self, count: int) -> bool:
-        settings = self._settings
-        limit = None if settings is None else settings.requeuing_strategy.backoff_limit_count
-        return limit is not None and count > limit
-
-    def queued_at(self, key: str, created: float) -> float:
-        """Return the Unix time that orders a unit in its queue: of creation, or of eviction."""
-        reason, at = self._eviction(key)
-        return queue_time(created, reason, at, by_creation=self._by_creation)
-
-    def in_place(self, workload: Workload) -> Workload:
-        """Return a unit's workload at the place of its job, if its pods are made again."""
-        return self.places.put(workload, by_creation=self._by_creation)
-
-    @property
-    def _by_creation(self) -> bool:
-        """Whether a unit that was not ready in time keeps its place."""
-        settings = self._settings
-        return settings is not None and settings.requeuing_strategy.timestamp == "Creation"
-
-    def not_before(self, key: str) -> float:
-        """Return when a unit may be admitted again; 0.0 if it need not wait."""
-        reason, at = self._eviction(key)
-        late = self.places.late_at(key)
-        if late is not None:
-            reason, at = EVICTED_BY_READINESS, late
-        if reason != EVICTED_BY_READINESS or self._settings is None:
-            return 0.0
-        return at - self.epoch + self.backoff(self.count(key))
-
-    def backoff(self, count: int) -> float:
-        """Return the seconds of the backoff after ``count`` evictions."""
-        if self._settings is None:
-            return 0.0
-        strategy = self._settings.requeuing_strategy
-        return exponential(strategy.backoff_base_seconds, strategy.backoff_max_seconds, count)
-
-    # ------------------------------------------------------------------ reading
-
-    def time_text(self, at: float) -> str:
-        """Return a time for people, in UTC; the last that has a text stands for later ones."""
-        # Users choose limits and grace periods, and their sum may be beyond the year 9999.
-        wall = datetime.fromtimestamp(min(at + self.epoch, _LAST_TIME), UTC)
-        return wall.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-    def _eviction(self, key: str) -> tuple[str, float]:
-        condition = self._true(key, EVICTED)
-        if condition is None:
-            return "", 0.0
-        return condition.reason, float(condition.last_transition_time.seconds)
-
-    def _true(self, key: str, type_: str) -> Any | None:
-        """Return a condition of a unit's PodGroup, if it is True."""
-        group = stored_group(self._cluster, key)
-        of_group = () if group is None else group.status.conditions
-        return next((c for c in of_group if c.type == type_ and c.status == TRUE), None)
-
-    def _bound_at(self, pod: PodInfo) -> float:
-        return bound_at(pod) - self.epoch
 
 
 def bound_at(pod: PodInfo) -> float:

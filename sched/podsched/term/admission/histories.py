@@ -20,7 +20,7 @@ _USAGE_BASED: Final = "UsageBasedAdmissionFairSharing"
 
 
 class Histories:
-    """The histories of all LocalQueues. Pure; times are Unix times."""
+    """The histories of all LocalQueues. Pure."""
 
     def __init__(self, cluster: ClusterView, settings: AdmissionFairSharing | None) -> None:
         self._cluster = cluster

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from podsched.lib.taking import take_all
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.term.admission.units import Unit
@@ -79,8 +80,7 @@ class Holds:
 
     def recount(self) -> Iterator[str]:
         """Count the changed holds; yield the queue of each whose last victim is gone."""
-        changed, self._changed = self._changed, {}
-        for key in changed:
+        for key in take_all(self._changed):
             hold = self.of.get(key)
             if hold is not None and hold.queue in self._snapshot.queues:
                 if self._forget_gone(key, hold):

@@ -11,7 +11,6 @@ no annotation, because users may write those.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from math import inf, isfinite
 from typing import Any, Final, NamedTuple
@@ -56,16 +55,20 @@ class Places:
     A job is named by namespace and uid of the Job of lone pods, or by the key of a group. Pure.
     """
 
-    def __init__(self, cluster: ClusterView) -> None:
+    def __init__(self, cluster: ClusterView, *, by_creation: bool = False) -> None:
+        """``by_creation``: pods that were not ready in time keep their place."""
         self._cluster = cluster
+        self._by_creation = by_creation
         #: By key of a lone pod of a Job.
         self._lone: dict[str, _LonePod] = {}
         #: By job; the least recently used one first.
         self._of: dict[str, _Place] = {}
         #: By job: the unit and the pod whose condition has the place, and its text.
         self._carriers: dict[str, tuple[str, str, str]] = {}
-        self._unwritten: dict[str, tuple[PodInfo, str]] = {}
-        self._moved: dict[str, None] = {}
+        self.unwritten: dict[str, tuple[PodInfo, str]] = {}
+        """Pods, with the message of their condition ``PLACE``, by job; for who writes it."""
+        self.moved: dict[str, None] = {}
+        """The keys of units to be put at their place again."""
 
     def update(self, unit: Unit) -> None:
         """Take in a changed unit."""
@@ -146,16 +149,13 @@ class Places:
 
     # ------------------------------------------------------------------ the order in the queue
 
-    def put(self, workload: Workload, *, by_creation: bool) -> Workload:
-        """Return a workload at the place of its job.
-
-        ``by_creation``: pods that were not ready in time keep their place.
-        """
+    def put(self, workload: Workload) -> Workload:
+        """Return a workload at the place of its job, if its pods are made again."""
         place = self._of.get(self._job(workload.key)) if workload.job_uid else None
         if place is None or not place.owner:
             return workload
         queued_at = place.created
-        if place.goes_back and not by_creation:
+        if place.goes_back and not self._by_creation:
             queued_at = max(queued_at, place.late)
         # Pods that waited already when others were late stay where they are.
         if queued_at < workload.queued_at:
@@ -174,13 +174,8 @@ class Places:
     def _move_others(self, key: str) -> None:
         """Note the other units of a job, whose place was read just now."""
         job = self._job(key)
-        self._moved |= dict.fromkeys(k for k, one in self._lone.items() if one.job == job)
-        self._moved.pop(key, None)
-
-    def take_moved(self) -> Mapping[str, None]:
-        """Remove and return the keys of units to be put at their place again."""
-        found, self._moved = self._moved, {}
-        return found
+        self.moved |= dict.fromkeys(k for k, one in self._lone.items() if one.job == job)
+        self.moved.pop(key, None)
 
     # ------------------------------------------------------------------ for the next leader
 
@@ -196,12 +191,7 @@ class Places:
             return
         self._carriers[job] = unit.key, pod.uid, text
         if _said(pod) != text:
-            self._unwritten[job] = pod, text
-
-    def take_unwritten(self) -> list[tuple[PodInfo, str]]:
-        """Remove and return pods, with the message of their condition ``PLACE``."""
-        found, self._unwritten = self._unwritten, {}
-        return list(found.values())
+            self.unwritten[job] = pod, text
 
 
 def _merged(place: _Place, read: _Place | None) -> _Place:

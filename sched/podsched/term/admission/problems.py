@@ -10,24 +10,10 @@ from podsched.api.selectors import compile_selector
 from podsched.framework.nodes import ClusterView
 from podsched.queues.assignment import Waiting
 from podsched.queues.snapshot import Snapshot
-from podsched.term.admission.endings import (
-    DEACTIVATED_BY,
-    DRAINS,
-    LOCAL_QUEUE_STOPPED,
-    QUEUE_STOPPED,
-    REQUEUE_COUNT,
-    Endings,
-)
+from podsched.term.admission.endings import DRAINS, LOCAL_QUEUE_STOPPED, QUEUE_STOPPED
+from podsched.term.admission.requeuing import Requeuing
 from podsched.term.admission.units import Unit
 
-REASON_DEACTIVATED: Final = (
-    "The workload is deactivated: its pods were not ready in time too often. Remove the annotation "
-    f"{REQUEUE_COUNT} of its PodGroup to try again"
-)
-REASON_TOO_LONG: Final = (
-    "The workload is deactivated: it ran for longer than its limit. Remove the annotation "
-    f"{DEACTIVATED_BY} of its PodGroup to try again"
-)
 REASON_NO_QUEUE: Final = f"pods of namespace {{}} have to be in a queue: set the label {QUEUE_NAME}"
 
 
@@ -49,12 +35,10 @@ class QueueState(NamedTuple):
     """A problem of the queues that comes after the problems of a unit itself."""
 
 
-def find_problem(state: QueueState, endings: Endings, unit: Unit) -> Problem | None:
+def find_problem(state: QueueState, requeuing: Requeuing, unit: Unit) -> Problem | None:
     """Return why a unit cannot wait in its queue; None if it can."""
-    if state.stopped is None and endings.is_deactivated(unit.key):
-        return Problem(Waiting.SUSPENDED, REASON_DEACTIVATED)
-    if state.stopped is None and endings.deactivated_by(unit.key):
-        return Problem(Waiting.SUSPENDED, REASON_TOO_LONG)
+    if state.stopped is None and (why := requeuing.deactivated(unit.key)):
+        return Problem(Waiting.SUSPENDED, why)
     return state.stopped or state.refused
 
 

@@ -24,6 +24,7 @@ from podsched.lib.bounded_text import parse_json
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.objects import Workload
 from podsched.queues.quota import FlavorResource
+from podsched.term.admission.clock import time_text
 from podsched.term.admission.reserved_devices import PromisedDevice
 from podsched.v1 import objects_pb2 as v1
 
@@ -37,29 +38,24 @@ RESERVED: Final = "podsched.io/StartReserved"
 
 
 def start_text(start: str) -> str:
-    """Return how a message tells a promised start."""
+    """Return how a message tells a promised start, as ``time_text`` has it."""
     return f"starts at {start} at the latest"
 
 
 _TOLD: Final = re.compile(start_text(r"(\S+)"))
 
 
-def reservation_text(made: Reservation, start: str) -> str:
-    """Return the text for a reservation; ``start``: its start in UTC, in ISO 8601."""
+def reservation_text(made: Reservation) -> str:
+    """Return the text for a reservation."""
     usage = {f"{one.flavor}/{one.resource}": number for one, number in made.usage.items()}
-    body: dict[str, Any] = {"start": start, "usage": usage, "nodes": made.nodes}
+    body: dict[str, Any] = {"start": time_text(made.start), "usage": usage, "nodes": made.nodes}
     if made.devices:
         body["devices"] = list(made.devices)
     return json.dumps(body, separators=(",", ":"))
 
 
-def read_reservation(
-    holder: Pod | v1.PodGroup, workload: Workload, epoch: float
-) -> Reservation | None:
-    """Return the reservation that a PodGroup or pod has; None if it has none that counts.
-
-    ``epoch``: the Unix time of the monotonic time 0.
-    """
+def read_reservation(holder: Pod | v1.PodGroup, workload: Workload) -> Reservation | None:
+    """Return the reservation that a PodGroup or pod has; None if it has none that counts."""
     text = holder.metadata.annotations.get(RESERVATION, "")
     said = next((c.message for c in holder.status.conditions if c.type == RESERVED), "")
     told = _TOLD.findall(said)
@@ -82,7 +78,7 @@ def read_reservation(
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
     who = workload.queue, workload.priority
-    return Reservation(*who, start - epoch, workload.seconds, usage, nodes, devices)
+    return Reservation(*who, start, workload.seconds, usage, nodes, devices)
 
 
 def _device(value: Any) -> PromisedDevice:

@@ -10,7 +10,7 @@
 An annotation of the PodGroup, or of the pod, has the reservation, so that the next leader knows it.
 Quota and nodes are kept for it from its start on: a unit that would still run then may use only
 what the reservation leaves over. ``timetable`` finds when a unit could start, and what it must
-leave to others. Times are monotonic, as in ``endings``.
+leave to others.
 
 Source: Slurm's backfill scheduler, https://slurm.schedmd.com/sched_config.html#backfill.
 """
@@ -34,6 +34,7 @@ from podsched.queues.backfill.parts import equal_parts, has_one_left
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.objects import PODS, Backfill, Workload
 from podsched.queues.snapshot import Snapshot
+from podsched.term.admission.clock import Clock, time_text
 from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import SLACK, occupied
@@ -94,23 +95,24 @@ class Reservations:
         units: Mapping[str, Unit],
         endings: Endings,
         holds: Holds,
+        clock: Clock,
         settings: Settings,
     ) -> None:
         self._settings = settings
         self._cluster = cache.cluster
         self._units = units
         self._endings = endings
+        self._clock = clock
         self._snapshot = Snapshot(())
         self.of: dict[str, Reservation] = {}
         """By the key of the unit."""
         self.enabled = False
         """Whether a ClusterQueue has backfill."""
         self._nodes_version = -1
-        #: The time of the last ``take_due``.
-        self._now = -inf
         #: Keys of units whose annotation has been read.
         self._read: set[str] = set()
-        self._changes: dict[str, ReservationChange] = {}
+        self.changes: dict[str, ReservationChange] = {}
+        """By the key of the unit; for who reports them."""
         #: Keys of units that were returned as due: each is tried once at its start.
         self._due: set[str] = set()
         #: When waiting units will have waited for ``minAge``.
@@ -118,7 +120,7 @@ class Reservations:
         #: By ClusterQueue with backfill, the promised starts that no other one may take.
         self._parts: Mapping[str, int] = {}
         self._freed, self._next_round, self._pause = False, -inf, PAUSE
-        parts = cache, units, endings, holds, self.of
+        parts = cache, units, endings, holds, self.of, clock
         self.timetable = Timetable(*parts, min(settings.window or inf, _FARTHEST))
 
     def begin(self, snapshot: Snapshot) -> None:
@@ -145,9 +147,7 @@ class Reservations:
 
     # ------------------------------------------------------------------ what happens to units
 
-    def update(
-        self, unit: Unit, workload: Workload | None, why: str, now: float
-    ) -> Workload | None:
+    def update(self, unit: Unit, workload: Workload | None, why: str) -> Workload | None:
         """Take in a changed unit; return its workload with the seconds that it will take.
 
         ``workload``: what it waits for, without these seconds. None if it waits for nothing; then
@@ -156,7 +156,7 @@ class Reservations:
         if not self.enabled:
             return workload
         key = unit.key
-        self.timetable.update(unit, now)
+        self.timetable.update(unit)
         if unit.held and key in self.of:
             self._end(key, ReservationChange(None, "Started", "It has started"))
         if not unit.waiting:
@@ -198,7 +198,7 @@ class Reservations:
         """Return the reservation that the PodGroup of a unit, or one of its pods, has."""
         group = stored_group(self._cluster, unit.key)
         holders = (pod.pod for pod in unit.waiting.values()) if group is None else [group]
-        found = (read_reservation(one, workload, self._endings.epoch) for one in holders)
+        found = (read_reservation(one, workload) for one in holders)
         read = next(filter(None, found), None)
         return None if read is None else asked_at_most(read, *_asked(unit, workload))
 
@@ -207,29 +207,28 @@ class Reservations:
 
         ``kept_out``: what else than too little room keeps it from its nodes; "" if it is not known.
         """
-        epoch, old = self._endings.epoch, self.of.get(key)
+        old = self.of.get(key)
         # Rounded up to whole seconds, as in the annotation: the next leader reads the same start.
-        made = replace(made, start=ceil(made.start + epoch) - epoch)
+        made = replace(made, start=float(ceil(made.start)))
         if old == made:
             return
         message = f"It {self._promise(key, made)}"
         change = ReservationChange(made, "Reserved", message)
         if old is not None and made.start > old.start:
             cause, why = self._why_late(key, old, kept_out)
-            before = self._endings.time_text(old.start)
-            text = f"The start at {before} is withdrawn: {why}. {message}"
+            text = f"The start at {time_text(old.start)} is withdrawn: {why}. {message}"
             change = ReservationChange(made, cause, text, withdrawn=True)
         # Others may be able to start earlier, or have a lower priority and must be planned again.
         below = any(one.priority < made.priority for one in self.of.values())
         self._freed |= below or (old is not None and made.start != old.start)
-        untold = self._changes.get(key)
+        untold = self.changes.get(key)
         if untold is not None and untold.withdrawn and not change.withdrawn:
             # Users know only the promise that was withdrawn, so the message has to mention it.
             text = f"{untold.message.partition('. It ')[0]}. {message}"
             change = untold._replace(reservation=made, message=text)
         self.of[key] = made
         self._due.discard(key)
-        self._changes[key] = change
+        self.changes[key] = change
         self.timetable.set_reservation(key, made)
 
     def withdraw(self, key: str, cause: str = "", why: str = "", kept_out: str = "") -> None:
@@ -243,12 +242,12 @@ class Reservations:
             return
         if not cause:
             cause, why = self._why_late(key, old, kept_out)
-        text = f"The start at {self._endings.time_text(old.start)} is withdrawn: {why}"
+        text = f"The start at {time_text(old.start)} is withdrawn: {why}"
         self._end(key, ReservationChange(None, cause, text, withdrawn=True))
 
     def _end(self, key: str, change: ReservationChange) -> None:
         self._forget(key)
-        self._changes[key] = change
+        self.changes[key] = change
 
     def _forget(self, key: str) -> None:
         del self.of[key]
@@ -273,7 +272,7 @@ class Reservations:
         ]
         if above:
             return "Overtaken", f"{above[0]} of higher priority takes what was reserved"
-        overdue = (one for one, end in self.timetable.ends.of.items() if end <= self._now)
+        overdue = (one for one, end in self.timetable.ends.of.items() if end <= self._clock.now)
         if over := next((one for one in overdue if self._overlaps(self._units[one], old)), ""):
             return "LimitExceeded", f"{over} runs for longer than its limit"
         if found := self._pod_without_queue(key, old):
@@ -284,7 +283,7 @@ class Reservations:
         late = (
             other
             for other, end in self.timetable.ends.of.items()
-            if self._endings.started_at(self._units[other], inf) + SLACK < old.start
+            if self._endings.started_at(self._units[other]) + SLACK < old.start
             and end > old.start
             and self._overlaps(self._units[other], old)
         )
@@ -332,29 +331,23 @@ class Reservations:
 
     # ------------------------------------------------------------------ what is to be done
 
-    def take_changes(self) -> dict[str, ReservationChange]:
-        """Remove and return the changes since the last call, by the key of the unit."""
-        found, self._changes = self._changes, {}
-        return found
-
-    def take_due(self, now: float) -> list[str]:
+    def take_due(self) -> list[str]:
         """Return the keys of the units whose promised start has come since the last call."""
-        self._now = now
         # Once for each unit: one that finds no room at its start would be tried without end.
-        due = [key for key in self.due(now) if key not in self._due]
+        due = [key for key in self.due() if key not in self._due]
         self._due.update(due)
         return due
 
-    def take_old_enough(self, now: float) -> list[str]:
+    def take_old_enough(self) -> list[str]:
         """Return the ClusterQueues of the units that have waited for ``minAge`` by now."""
-        grown = [key for key, _ in self._old_enough.pop_due(now)]
+        grown = [key for key, _ in self._old_enough.pop_due(self._clock.now)]
         queues = [self._units[key].queue for key in grown if key in self._units]
         # A unit may have moved to a LocalQueue or ClusterQueue that does not exist.
         return [name for name in queues if name in self._snapshot.queues]
 
-    def due(self, now: float) -> list[str]:
+    def due(self) -> list[str]:
         """Return the keys of the units whose promised start has come."""
-        return [key for key, one in self.of.items() if one.start <= now]
+        return [key for key, one in self.of.items() if one.start <= self._clock.now]
 
     def take_disturbed(self) -> list[str]:
         """Return the ClusterQueues of reservations whose nodes are gone or unschedulable."""
@@ -375,12 +368,13 @@ class Reservations:
                 return f"node {name} is unschedulable"
         return ""
 
-    def take_freed(self, now: float) -> bool:
+    def take_freed(self) -> bool:
         """Whether others may start earlier, because a reservation has ended or moved.
 
         Returns True at most once in a pause, since each round may move others in turn; see
         ``PAUSE``.
         """
+        now = self._clock.now
         freed = self._freed and now >= self._next_round
         if freed:
             calm = now >= self._next_round + self._pause
@@ -401,14 +395,14 @@ class Reservations:
 
     def _promise(self, key: str, made: Reservation) -> str:
         where = f"reserved on nodes {listed(sorted(made.nodes), _MOST_NAMED)}"
-        text = f"{start_text(self._endings.time_text(made.start))}, {where}"
+        text = f"{start_text(time_text(made.start))}, {where}"
         specs = {pod.cls.id: pod.pod.spec for pod in self._units[key].waiting.values()}.values()
         open_ = [what for what, asks in _NOT_KEPT.items() if any(map(asks, specs))]
         return f"{text}, unless other pods prevent its {' or '.join(open_)}" if open_ else text
 
     # ------------------------------------------------------------------ when a unit can start
 
-    def may_promise(self, workload: Workload, policy: Backfill, now: float) -> bool:
+    def may_promise(self, workload: Workload, policy: Backfill) -> bool:
         """Whether a unit that cannot start now may be promised a start, or keep the one it has."""
         key, settings = workload.key, self._settings
         if key in self.of:
@@ -419,13 +413,12 @@ class Reservations:
         promised = Counter(one.queue for one in self.of.values())
         if not has_one_left(workload.queue, _MOST_RESERVED, self._parts, promised):
             return False
-        # ``queued_at`` is a Unix time, ``now`` is monotonic.
-        grown = workload.queued_at - self._endings.epoch + settings.min_age
-        if settings.min_age and grown > now:
+        grown = workload.queued_at + settings.min_age
+        if settings.min_age and grown > self._clock.now:
             self._old_enough.set(key, grown)
             return False
         who = key, workload.queue, workload.priority
-        return self.timetable.plan(now).may_reserve(*who, policy, settings.starts_per_queue)
+        return self.timetable.plan().may_reserve(*who, policy, settings.starts_per_queue)
 
 
 def _asked(unit: Unit, workload: Workload) -> tuple[Counter[str], Counter[str]]:

@@ -240,7 +240,7 @@ class FlavorTerms:
         if not reservations.of:
             return ""
         need, gone = self.assignment.need, [one.workload for one in victims]
-        return reservations.timetable.delay(self._workload, need, gone, self._admission.now)
+        return reservations.timetable.delay(self._workload, need, gone)
 
     # ------------------------------------------------------------------ victims
 
@@ -299,8 +299,8 @@ class FlavorTerms:
         reservations, pods = self._admission.reservations, self._pods(victims)
         if not reservations.of:
             return pods
-        now, gone = self._admission.now, [one.workload for one in victims]
-        beside = reservations.timetable.beside(self._workload, now, now, gone)
+        gone = [one.workload for one in victims]
+        beside = reservations.timetable.beside(self._workload, gone)
         return Try([*pods, *self.placeholders], beside.pods, beside.claims)
 
     def _spared(self, budgets: _Budgets) -> frozenset[str]:

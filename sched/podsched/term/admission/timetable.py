@@ -4,7 +4,7 @@
     unit --> ``delay``, ``beside``: what it must leave to others if it starts now
          --> ``later``, ``ahead``: when quota has room for it, and the cluster's state expected then
 
-``reservations`` decides which starts are promised. Times are monotonic, as in ``endings``.
+``reservations`` decides which starts are promised.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from podsched.queues.cycle import Rules
 from podsched.queues.objects import PODS, Workload
 from podsched.queues.quota import Amounts, FlavorResource
 from podsched.queues.snapshot import Snapshot
+from podsched.term.admission.clock import Clock, time_text
 from podsched.term.admission.endings import Endings
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import SLACK
 from podsched.term.admission.node_room import NodeRoom
 from podsched.term.admission.placeholders import Placeholders, counts_labels
+from podsched.term.admission.reservation_text import start_text
 from podsched.term.admission.reserved_devices import (
     PromisedDevice,
     deallocated_claims,
@@ -39,7 +41,7 @@ from podsched.term.admission.reserved_devices import (
     placeholder_claim,
 )
 from podsched.term.admission.reserved_ports import port_names
-from podsched.term.admission.unit_ends import UnitEnds, still
+from podsched.term.admission.unit_ends import UnitEnds
 from podsched.term.admission.units import Unit, unit_group, unit_key
 
 #: Max later times at which a unit is tried.
@@ -74,17 +76,18 @@ class Timetable:
         endings: Endings,
         holds: Holds,
         reserved: Mapping[str, Reservation],
+        clock: Clock,
         window: float,
     ) -> None:
         """``reserved``: by key of the unit. ``window``: seconds ahead that starts are searched."""
         self._cluster = cache.cluster
         self._units = units
-        self._endings = endings
+        self._clock = clock
         self._holds = holds
         self._reserved = reserved
         self._window = window
         self._snapshot = Snapshot(())
-        self.ends = UnitEnds(cache.cluster, endings)
+        self.ends = UnitEnds(cache.cluster, endings, clock)
         self._plan: Plan | None = None
         #: The time until which the plan is valid, and the endings of the pods on each node.
         self._plan_until = -inf
@@ -117,29 +120,29 @@ class Timetable:
             plan.reserve(key, made)
             self._plan_until = min(self._plan_until, made.start)
 
-    def update(self, unit: Unit, now: float) -> None:
+    def update(self, unit: Unit) -> None:
         """Take in a unit that has changed."""
-        if self.ends.update(unit, now):
+        if self.ends.update(unit):
             self.outdate()
 
-    def _hold_end(self, key: str, now: float) -> float:
+    def _hold_end(self, key: str) -> float:
         """Return when a unit that waits for its victims will have started and ended."""
         hold = self._holds.of[key]
         # This bound must not move while they go: starts are promised behind it.
-        gone = max(hold.since + SLACK, self.ends.gone_at(hold.victims, hold.since, now))
-        return self.ends.end_from(self._units[key], still(gone, now), now)
+        gone = max(hold.since + SLACK, self.ends.gone_at(hold.victims, hold.since))
+        return self.ends.end_from(self._units[key], self.ends.still(gone))
 
-    def _planned_ends(self, now: float) -> dict[str, float]:
+    def _planned_ends(self) -> dict[str, float]:
         """Return when running units end, or are gone as victims, by key."""
-        ends = {key: still(end, now) for key, end in self.ends.of.items()}
+        ends = {key: self.ends.still(end) for key, end in self.ends.of.items()}
         for hold in self._holds.of.values():
             for one in hold.victims & ends.keys():
-                ends[one] = min(ends[one], self.ends.gone_at((one,), hold.since, now))
+                ends[one] = min(ends[one], self.ends.gone_at((one,), hold.since))
         return ends
 
-    def _phases_of(self, key: str, now: float) -> Iterator[_Phase]:
+    def _phases_of(self, key: str) -> Iterator[_Phase]:
         """Yield the phases of a hold: it keeps the quota of each victim as soon as that is gone."""
-        hold, ends = self._holds.of[key], self._planned
+        hold, ends, now = self._holds.of[key], self._planned, self._clock.now
         gone = {at for one in hold.victims if now < (at := ends.get(one, now)) < inf}
         times = [now, *sorted(gone), max(self._hold_ends[key], now, *gone)]
         for start, end in pairwise(times):
@@ -150,13 +153,13 @@ class Timetable:
             usage = {name: n - used[name] for name, n in hold.need.items() if n > used[name]}
             yield _Phase(start, end, hold.queue, usage)
 
-    def plan(self, now: float) -> Plan:
+    def plan(self) -> Plan:
         """Return the plan of all running units, holds and reservations, made anew if outdated."""
         # Holds change with their victims, so a plan with holds is used only once.
-        held = bool(self._holds.of or self._hold_ends)
+        held, now = bool(self._holds.of or self._hold_ends), self._clock.now
         if self._plan is not None and now < self._plan_until and not held:
             return self._plan
-        ends = self._planned = self._planned_ends(now)
+        ends = self._planned = self._planned_ends()
         times = [*ends.values()]
         for one in self._reserved.values():
             times += (one.start, one.end)
@@ -166,8 +169,8 @@ class Timetable:
             unit = self._units[key]
             profile.occupy(unit.queue, unit.usage, now, end)
             self._free_later(key, end, ((pod.node_name, pod) for pod in unit.held.values()))
-        self._hold_ends = {key: self._hold_end(key, now) for key in self._holds.of}
-        self._phases = [one for key in self._hold_ends for one in self._phases_of(key, now)]
+        self._hold_ends = {key: self._hold_end(key) for key in self._holds.of}
+        self._phases = [one for key in self._hold_ends for one in self._phases_of(key)]
         for start, end, queue, usage in self._phases:
             profile.occupy(queue, usage, start, end)
         for key, end in self._hold_ends.items():
@@ -190,49 +193,48 @@ class Timetable:
             ending = _Ending(end, key, {**pod.cls.requests, PODS: 1})
             self._pods_on.setdefault(node, []).append(ending)
 
-    def delay(
-        self, workload: Workload, usage: Amounts, victims: Sequence[Workload], now: float
-    ) -> str:
+    def delay(self, workload: Workload, usage: Amounts, victims: Sequence[Workload]) -> str:
         """Return which promised start would be broken if a unit started now, or "".
 
         ``victims``: units that are evicted for it. The start may be its own.
         """
-        if victims and (late := self._gone_late(workload, victims, now)):
+        if victims and (late := self._gone_late(workload, victims)):
             return late
-        plan, ends = self.plan(now), self._planned
+        plan, ends = self.plan(), self._planned
         gone = [(one.queue, one.usage, ends.get(one.key, inf)) for one in victims]
         who = workload.key, workload.queue, workload.priority
         # It starts only when its victims are gone.
-        starts = self.ends.gone_at([one.key for one in victims], now, now)
-        until = self.ends.end_from(self._units[workload.key], starts, now)
+        starts = self.ends.gone_at([one.key for one in victims], self._clock.now)
+        until = self.ends.end_from(self._units[workload.key], starts)
         found = plan.delays(*who, usage, until, gone)
         if found is None:
             return ""
         what = f"{found.quota.resource} in flavor {found.quota.flavor}"
         return f"it would delay {self._of(found.key)}, by its use of {what}"
 
-    def _gone_late(self, workload: Workload, victims: Sequence[Workload], now: float) -> str:
+    def _gone_late(self, workload: Workload, victims: Sequence[Workload]) -> str:
         """Return why victims would be gone too late for a promised start, or "".
 
         A unit that was promised the nodes of the victims cannot start on time otherwise: until they
         are gone they take the room, and the unit that evicts them is nominated there.
         """
-        gone = self.ends.gone_at([one.key for one in victims], now, now)
+        gone = self.ends.gone_at([one.key for one in victims], self._clock.now)
         own = self._reserved.get(workload.key)
         if own is not None and gone > own.start:
             return "its victims would be gone only after its promised start"
         nodes = {pod.node_name for one in victims for pod in self._units[one.key].held.values()}
-        for key, other in self.plan(now).others(workload.key, workload.priority).items():
+        for key, other in self.plan().others(workload.key, workload.priority).items():
             if gone > other.start and not nodes.isdisjoint(other.nodes):
                 return f"its victims would be gone too late for {self._of(key)}"
         return ""
 
-    def kept_node(self, workload: Workload, now: float) -> str:
+    def kept_node(self, workload: Workload) -> str:
         """Return for which promised start a node or devices are kept from a unit, or ""."""
-        others = self.plan(now).others(workload.key, workload.priority)
+        others = self.plan().others(workload.key, workload.priority)
         others = dict(sorted(others.items(), key=lambda item: item[1].start))
         pod = next(iter(self._units[workload.key].waiting.values()))
-        until = self.ends.end_from(self._units[workload.key], now, now)
+        now = self._clock.now
+        until = self.ends.end_from(self._units[workload.key], now)
         for key, one in others.items():
             for node, amounts in self._taken([one], now, until):
                 if self._keeps_out(pod, node, amounts):
@@ -261,23 +263,23 @@ class Timetable:
         return fits and any(free < amounts.get(name, 0) for free, name in left)
 
     def _of(self, key: str) -> str:
-        start = self._endings.time_text(self._reserved[key].start)
-        return f"{key}, which starts at {start} at the latest"
+        return f"{key}, which {start_text(time_text(self._reserved[key].start))}"
 
     def beside(
-        self, workload: Workload, at: float, now: float, victims: Sequence[Workload] = ()
+        self, workload: Workload, victims: Sequence[Workload] = (), at: float | None = None
     ) -> Beside:
         """Return pods and claims for a trial, in place of what a unit must leave free.
 
         They take what the reservations need that the unit must not delay, while it runs, minus what
-        is freed by pods that end before. ``at``: the unit's start. Pods that end until then count
-        as gone, and so do its victims, for which it has to wait.
+        is freed by pods that end before. ``at``: the unit's start; None: now. Pods that end until
+        then count as gone, and so do its victims, for which it has to wait.
         """
-        others = self.plan(now).others(workload.key, workload.priority)
+        others = self.plan().others(workload.key, workload.priority)
         found, gone = [], {one.key for one in victims}
-        starts = self.ends.gone_at(gone, at, now)
-        until = self.ends.end_from(self._units[workload.key], starts, now)
-        if at > now:  # Then a start is to be promised, which may be late.
+        if at is None:
+            at = self._clock.now
+            until = self.ends.end_from(self._units[workload.key], self.ends.gone_at(gone, at))
+        else:  # Then a start is to be promised, which may be late.
             until = at + workload.seconds
         for node, amounts in self._taken(others.values(), at, until, gone):
             found += [(pod, node) for pod in self._placeholders.requesting(amounts)]
@@ -343,12 +345,12 @@ class Timetable:
             most |= need
         return most
 
-    def ahead(self, workload: Workload, at: float, now: float, gone: Sequence[PodInfo]) -> Try:
+    def ahead(self, workload: Workload, at: float, gone: Sequence[PodInfo]) -> Try:
         """Return the state of the cluster that is expected at a later time.
 
         ``gone``: the placeholders that are in the trial for a start now, and are to be removed.
         """
-        self.plan(now)
+        self.plan()
         ended = [
             pod
             for key, end in self._planned.items()
@@ -360,8 +362,8 @@ class Timetable:
             for pod in self._cluster.nominator.pods(node):
                 key = unit_key(pod)
                 if key != workload.key and key in self._units:
-                    ended += [pod] if self._hold_ends.get(key, now) <= at else []
-        beside, claims = self.beside(workload, at, now)
+                    ended += [pod] if self._hold_ends.get(key, at) <= at else []
+        beside, claims = self.beside(workload, at=at)
         freed: Iterable[ResourceClaim] = ()
         if any(map(may_use_devices, self._units[workload.key].waiting.values())):
             freed = deallocated_claims(self._cluster, ended)
@@ -375,7 +377,6 @@ class Timetable:
         self,
         workload: Workload,
         rules: Rules,
-        now: float,
         taken: Sequence[tuple[str, Amounts]] = (),
     ) -> Iterator[tuple[float, Assignment]]:
         """Yield later times at which a unit may be able to start, ascending, with its flavors then.
@@ -388,7 +389,8 @@ class Timetable:
         have not started. A start that is promised already was promised before, and does not move
         for them; a new one must leave it to a head that blocks its queue.
         """
-        plan, known = self.plan(now), self._reserved.get(workload.key)
+        plan, known = self.plan(), self._reserved.get(workload.key)
+        now = self._clock.now
         queue = self._snapshot.queues[workload.queue]
         others, units = plan.others(workload.key, workload.priority), self._units
         ending: list[tuple[float, str, Amounts]] = [

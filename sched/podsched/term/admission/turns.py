@@ -25,15 +25,17 @@ from typing import Any, Final
 
 from podsched.api.objects import ClusterQueue
 from podsched.lib.due_times import DueTimes
+from podsched.lib.taking import take_all
 from podsched.queues.objects import Workload
 from podsched.queues.order import Requeue, queue_order, stays_in_heap
 from podsched.queues.pending import Lacks, Pending, PendingByUsage
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
-from podsched.term.admission.endings import Endings
+from podsched.term.admission.clock import Clock
 from podsched.term.admission.histories import Histories
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.releases import Releases
+from podsched.term.admission.requeuing import Requeuing
 
 #: Seconds between two choices of victims for a unit.
 PAUSE: Final = 1.0
@@ -44,10 +46,13 @@ _LAST: Final = (float("inf"),)
 class Turns:
     """The waiting units by queue, and why a queue's head is not tried now; see the module."""
 
-    def __init__(self, holds: Holds, histories: Histories, endings: Endings) -> None:
+    def __init__(
+        self, holds: Holds, histories: Histories, requeuing: Requeuing, clock: Clock
+    ) -> None:
         self._holds = holds
         self._histories = histories
-        self._endings = endings
+        self._requeuing = requeuing
+        self._clock = clock
         self._snapshot = Snapshot(())
         self.pending: dict[str, Pending | PendingByUsage] = {}
         #: By key of the unit, those that wait or are being decided about.
@@ -68,8 +73,8 @@ class Turns:
         self._helped: dict[str, None] = {}
         #: Keys of units whose promised start has come since the last ``pop_heads``.
         self._due: dict[str, None] = {}
-        #: Keys of units that have entered their queue since they were taken from here.
-        self._new_waiting: dict[str, None] = {}
+        self.entered: dict[str, None] = {}
+        """The keys of units that have entered their queue; for who reports it."""
 
     def begin(self, snapshot: Snapshot, queues: Iterable[ClusterQueue]) -> None:
         """Start with new queues and without units; backoffs are kept."""
@@ -84,13 +89,13 @@ class Turns:
             by_usage = self._histories.orders(one)
             self.pending[name] = PendingByUsage(strategy, usage) if by_usage else Pending(strategy)
 
-    def refresh(self, now: float) -> None:
+    def refresh(self) -> None:
         """Have units tried again that events may have helped, or whose backoff has ended."""
         for key in list(self._helped):
-            if self._tried_again_at(key) <= now:
+            if self._tried_again_at(key) <= self._clock.now:
                 del self._helped[key]
                 self._unpark(key)
-        for key, _ in self.backoffs.pop_due(now):
+        for key, _ in self.backoffs.pop_due(self._clock.now):
             if key in self.workloads:
                 self._enter(self.workloads[key])
         for name, freed in self.releases.take(self._snapshot.forest.queues).items():
@@ -103,12 +108,7 @@ class Turns:
 
     # ------------------------------------------------------------------ what waits
 
-    def take_new_waiting(self) -> list[str]:
-        """Remove and return the keys of units that have entered their queue since the last call."""
-        found, self._new_waiting = self._new_waiting, {}
-        return list(found)
-
-    def update(self, key: str, workload: Workload | None, now: float) -> None:
+    def update(self, key: str, workload: Workload | None) -> None:
         """Replace the workload of a waiting unit; None: it does not wait any more."""
         old = self.workloads.get(key)
         if old is not None and workload is not None and _same(old, workload):
@@ -123,7 +123,8 @@ class Turns:
             return
         self.workloads[key] = workload
         pending = self.pending[workload.queue]
-        if (until := self._endings.not_before(key)) > now and key not in self.backoffs:
+        until = 0.0 if key in self.backoffs else self._requeuing.not_before(key)
+        if until > self._clock.now:
             self.backoffs.set(key, until)
         if key in self.backoffs:
             pending.requeue(workload, Requeue.GENERIC, backoff=True)
@@ -143,7 +144,7 @@ class Turns:
 
     def _enter(self, workload: Workload) -> None:
         """Put a unit into its queue."""
-        self._new_waiting[workload.key] = None
+        self.entered[workload.key] = None
         self.pending[workload.queue].push(workload)
         blocked = self.blocked.get(workload.queue)
         if blocked is not None and queue_order(workload) < blocked:
@@ -191,10 +192,9 @@ class Turns:
         They do not wait until they are heads: their queue may have none for long, while another
         unit waits for its victims.
         """
-        due, self._due = self._due, {}
         found = [
             self.workloads[key]
-            for key in due
+            for key in take_all(self._due)
             if key in self.workloads and key not in self.backoffs and key not in self._holds.of
         ]
         for one in found:

@@ -9,16 +9,18 @@ from collections.abc import Iterable
 from math import inf
 
 from podsched.framework.nodes import ClusterView
+from podsched.term.admission.clock import Clock
 from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.limits import SLACK, grace, occupied
 from podsched.term.admission.units import Unit
 
 
 class UnitEnds:
-    """The ends of the units that have held pods. Times are monotonic."""
+    """The ends of the units that have held pods."""
 
-    def __init__(self, cluster: ClusterView, endings: Endings) -> None:
+    def __init__(self, cluster: ClusterView, endings: Endings, clock: Clock) -> None:
         self._cluster = cluster
+        self._clock = clock
         self._endings = endings
         self.of: dict[str, float] = {}
         """When the quota and nodes of a unit with held pods are free again, by key."""
@@ -30,17 +32,17 @@ class UnitEnds:
         self.of.clear()
         self._graces.clear()
 
-    def update(self, unit: Unit, now: float) -> bool:
+    def update(self, unit: Unit) -> bool:
         """Take in a unit that has changed; return whether it has held pods, or had some."""
         had = self.of.pop(unit.key, None)
         if unit.held:
-            self.of[unit.key] = self._end_of(unit, now)
+            self.of[unit.key] = self._end_of(unit)
             self._graces[unit.key] = grace(unit) + SLACK
         elif had is not None:
             del self._graces[unit.key]
         return had is not None or bool(unit.held)
 
-    def _end_of(self, unit: Unit, now: float, joined: float | None = None) -> float:
+    def _end_of(self, unit: Unit, joined: float | None = None) -> float:
         """Return when the quota and nodes of a unit with held pods are free again.
 
         ``joined``: when the pods that wait join these, if they do.
@@ -50,16 +52,16 @@ class UnitEnds:
         if begun == inf:
             # The limit counts from the start of the first pod that is left, which may be any of
             # them, also one that joins. The latest start makes the end an upper bound.
-            starts = (min(now, bound_at(pod) - self._endings.epoch) for pod in pods)
+            starts = (min(self._clock.now, bound_at(pod)) for pod in pods)
             begun = max(starts) if joined is None else joined
         end = begun + occupied(self._cluster, unit, joining=joined is not None)
         if all(pod.terminating for pod in pods):
             # Kubernetes' deletionTimestamp is when the grace period ends.
             gone = max(pod.pod.metadata.deletion_timestamp.seconds for pod in pods)
-            end = min(end, gone + SLACK - self._endings.epoch)
+            end = min(end, gone + SLACK)
         return end
 
-    def end_from(self, unit: Unit, at: float, now: float) -> float:
+    def end_from(self, unit: Unit, at: float) -> float:
         """Return when the waiting pods of a unit end that start ``at`` a time.
 
         A running unit ends as a whole.
@@ -67,19 +69,18 @@ class UnitEnds:
         if not unit.held:
             return at + occupied(self._cluster, unit)
         # They may have longer deadlines, or grace periods, than those that run.
-        return still(self._end_of(unit, now, at), now)
+        return self.still(self._end_of(unit, at))
 
-    def gone_at(self, victims: Iterable[str], evicted: float, now: float) -> float:
+    def gone_at(self, victims: Iterable[str], evicted: float) -> float:
         """Return when all of these units are gone if they are ``evicted`` at a time."""
         # They may not be terminating yet: then their pods do not say when they will be gone.
         found = (
-            still(min(self.of[key], evicted + self._graces[key]), now)
+            self.still(min(self.of[key], evicted + self._graces[key]))
             for key in victims
             if key in self.of
         )
         return max((evicted, *found))
 
-
-def still(end: float, now: float) -> float:
-    """Return the end, or now + ``SLACK`` for a unit that should have ended already."""
-    return end if end > now else now + SLACK
+    def still(self, end: float) -> float:
+        """Return the end, or now + ``SLACK`` for a unit that should have ended already."""
+        return end if end > self._clock.now else self._clock.now + SLACK

@@ -22,6 +22,7 @@ from podsched.framework.pod_groups import PodGroup
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code
 from podsched.lib.backoff import exponential
+from podsched.lib.taking import take_all
 from podsched.queues.assignment import Mode, Waiting
 from podsched.queues.cycle import Cycle, Entry, nominate
 from podsched.queues.objects import Workload
@@ -112,7 +113,7 @@ class AdmissionCycle(TermPart):
         admission = self._admission
         await self._in_steps(admission.refresh(now))
         # In parts, because each pod calls PreEnqueue, and one change may concern thousands.
-        uids = admission.take_to_gate_again()
+        uids = list(take_all(admission.to_gate_again))
         while uids:
             self._state.queue.gate_again(uids[-_GATED_AT_ONCE:], now)
             del uids[-_GATED_AT_ONCE:]
@@ -134,7 +135,7 @@ class AdmissionCycle(TermPart):
     async def run(self, now: float) -> None:
         admission = self._admission
         heads = admission.heads()
-        blocking, due = self._still_blocking(heads), admission.reservations.due(now)
+        blocking, due = self._still_blocking(heads), admission.reservations.due()
         cycle = Cycle(admission.snapshot, heads, admission.rules, blocking, due)
         # With fair sharing, the quota that one head gets may change which head is next.
         together = self._all_were_placed and not admission.rules.fair
@@ -168,7 +169,7 @@ class AdmissionCycle(TermPart):
             raise
         cycle.taken.end()
         self._unit_reports.withdraw_unheld()
-        admission.try_reserved(now)
+        admission.try_reserved()
         self._backfilling.report()
 
     def _still_blocking(self, heads: Iterable[Workload]) -> list[Entry]:
@@ -244,7 +245,7 @@ class AdmissionCycle(TermPart):
             if assignment.mode is Mode.FIT:
                 found = terms_of(self._kinds, workload, assignment)
                 # Its nodes may be others than those that the last leader chose.
-                beside = self._backfilling.beside(workload, now)
+                beside = self._backfilling.beside(workload)
                 terms = (one for one in found if one.fits and not one.delay())
                 passing = key
         with self._lets_pass(passing):
@@ -260,14 +261,14 @@ class AdmissionCycle(TermPart):
             # The attempt searches victims without the unit's own usage. Afterwards ``admitted``
             # counts the placed pods, or ``hold`` keeps the quota.
             cycle.taken.withdraw(entry)
-        beside = planned.beside(workload, now)
+        beside = planned.beside(workload)
         terms: Iterable[FlavorTerms] = ()
         if entry.admitted or entry.preempts:
             found = terms_of(self._kinds, workload, entry.assignment)
-            terms = chain(found, planned.promised_terms(workload, now))
+            terms = chain(found, planned.promised_terms(workload))
             terms = planned.keep_others(entry, terms, beside)
         starts = entry.admitted or entry.preempts
-        later = planned.terms(entry, beside, now, list(cycle.taken.held.values()))
+        later = planned.terms(entry, beside, list(cycle.taken.held.values()))
         # Only the first: computing the others takes long, and most of them are never tried.
         first_later = [*islice(later, 1)]
         if not starts and not first_later:
@@ -366,7 +367,7 @@ class AdmissionCycle(TermPart):
         promise = reservations.promise(workload.key)
         if starts:
             waiting, placement = Waiting.TOPOLOGY, _placement_message(result)
-            kept = self._backfilling.kept_node(workload, self._clock())
+            kept = self._backfilling.kept_node(workload)
             parts = [entry.assignment.message, placement, kept, promise]
             reported = not any((parts[0], kept, promise))
         else:  # Only later starts were tried.
@@ -379,7 +380,7 @@ class AdmissionCycle(TermPart):
     def _back_off(self, workload: Workload) -> None:
         failed = self._errors[workload.key] = self._errors.get(workload.key, 0) + 1
         pause = exponential(FIRST_BACKOFF, LONGEST_BACKOFF, failed)
-        self._admission.turns.back_off(workload, self._clock() + pause)
+        self._admission.turns.back_off(workload, self._admission.clock.now + pause)
 
 
 def _placement_message(result: GroupDecision) -> str:

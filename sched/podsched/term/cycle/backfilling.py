@@ -17,6 +17,7 @@ from podsched.api.conditions import FALSE, TRUE
 from podsched.decide.pod_group_members import GroupDecision
 from podsched.decide.runtime.profile_runtime import RESTRICTING
 from podsched.framework.pod_groups import Beside, Try
+from podsched.lib.taking import take_all
 from podsched.queues.assignment import Assignment, Waiting
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.choices import fitting_into
@@ -72,27 +73,27 @@ class Backfilling(TermPart):
             entry.waiting, entry.requeue = Waiting.QUOTA, Requeue.NO_FIT
         return kept
 
-    def promised_terms(self, workload: Workload, now: float) -> Iterator[FlavorTerms]:
+    def promised_terms(self, workload: Workload) -> Iterator[FlavorTerms]:
         """Yield the terms that a unit was promised, once its start has come."""
         made = self._reservations.of.get(workload.key)
         admission = self._admission
-        if made is None or workload.key not in admission.units or made.start > now:
+        if made is None or workload.key not in admission.units or made.start > admission.clock.now:
             return
         for one in fitting_into(admission.snapshot, workload, admission.rules, made.usage):
             yield FlavorTerms(self._kinds, workload, one)
 
-    def beside(self, workload: Workload, now: float) -> Beside:
+    def beside(self, workload: Workload) -> Beside:
         """Return the pods and claims for which a head must leave room from now on."""
         reservations = self._reservations
-        return reservations.timetable.beside(workload, now, now) if reservations.of else NOTHING
+        return reservations.timetable.beside(workload) if reservations.of else NOTHING
 
-    def kept_node(self, workload: Workload, now: float) -> str:
+    def kept_node(self, workload: Workload) -> str:
         """Return which node or devices are kept from a head, and for which unit; or ""."""
         reservations = self._reservations
-        return reservations.timetable.kept_node(workload, now) if reservations.of else ""
+        return reservations.timetable.kept_node(workload) if reservations.of else ""
 
     def terms(
-        self, entry: Entry, beside: Beside, now: float, taken: Sequence[tuple[str, Amounts]]
+        self, entry: Entry, beside: Beside, taken: Sequence[tuple[str, Amounts]]
     ) -> Iterator[LaterTerms]:
         """Yield the terms on which a head may get a reservation.
 
@@ -105,14 +106,14 @@ class Backfilling(TermPart):
         if entry.untried and not (entry.admitted or entry.preempts):
             return  # It has other flavors, which the next cycle tries.
         reservations = self._reservations
-        if not reservations.may_promise(workload, policy, now):
+        if not reservations.may_promise(workload, policy):
             return
         gone = [pod for pod, _ in beside.pods]
 
         def ahead(at: float) -> Try:
-            return reservations.timetable.ahead(workload, at, now, gone)
+            return reservations.timetable.ahead(workload, at, gone)
 
-        found = reservations.timetable.later(workload, self._admission.rules, now, taken)
+        found = reservations.timetable.later(workload, self._admission.rules, taken)
         for _, same in groupby(found, key=lambda one: one[1].usage):
             first = next(same)
             if self._has_short_slice(unit, first[1]):
@@ -187,7 +188,7 @@ class Backfilling(TermPart):
     def report(self) -> None:
         """Write reservations that are new, have changed or have ended."""
         reservations = self._reservations
-        for key, change in reservations.take_changes().items():
+        for key, change in take_all(reservations.changes).items():
             if change.withdrawn:
                 self._metrics.withdrawn_total.labels(change.reason).inc()
             elif change.reservation is not None:
@@ -195,9 +196,8 @@ class Backfilling(TermPart):
             unit = self._admission.units.get(key)
             if unit is None:
                 continue
-            text, made = None, change.reservation
-            if made is not None:
-                text = reservation_text(made, self._admission.endings.time_text(made.start))
+            made = change.reservation
+            text = None if made is None else reservation_text(made)
             group, pods = unit_group(self._cluster, unit), [*unit.waiting.values()]
             status = FALSE if change.withdrawn or text is None else TRUE
             said = QueueCondition(RESERVED, status, change.reason, change.message)

@@ -15,7 +15,7 @@ from podsched.framework.plugin import PostFilterResult
 from podsched.framework.pod_groups import REASON_UNSCHEDULABLE, PodGroup
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code, unschedulable
-from podsched.term.admission.admission import AdmissionGate
+from podsched.term.admission.admission import Admission
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.follow_up import FollowUp
 from podsched.term.cycle.loop_parts import TermPart, TermParts
@@ -24,7 +24,7 @@ from podsched.term.cycle.preemption import Preemption
 from podsched.term.writes.bind_queue import Assignment
 
 #: The plugin that finds the victims of units of queues.
-VICTIMS_OF: Final = AdmissionGate.name
+VICTIMS_OF: Final = Admission.name
 #: kube-scheduler's text at Permit, where the members that fit wait for the others.
 _WAITED = "one or more plugins asked to wait and no plugin rejected pod"
 

@@ -17,21 +17,20 @@ from typing import Final
 from podsched.api.conditions import FALSE, QUOTA_RESERVED, TRUE
 from podsched.framework.pod_groups import KIND, PodGroup, pod_group, stored_group
 from podsched.framework.pods import PodInfo
+from podsched.lib.taking import take_all
 from podsched.queues.order import EVICTED_BY_READINESS
 from podsched.queues.victims import Victim
 from podsched.term.admission.endings import (
     ADMITTED,
     DEACTIVATED,
-    DEACTIVATED_BY,
-    EVICTED,
     LOCAL_QUEUE_STOPPED,
     PODS_READY,
     PREEMPTED,
     QUEUE_STOPPED,
-    REQUEUE_COUNT,
     Ending,
 )
 from podsched.term.admission.places import PLACE
+from podsched.term.admission.requeuing import DEACTIVATED_BY, EVICTED, REQUEUE_COUNT
 from podsched.term.admission.units import unit_group
 from podsched.term.cycle.evictions import evict_all
 from podsched.term.cycle.loop_parts import TermPart, TermParts
@@ -60,7 +59,7 @@ class UnitEndings(TermPart):
 
     def __init__(self, parts: TermParts) -> None:
         super().__init__(parts)
-        self._admission.endings.epoch = parts.wall() - parts.clock()
+        self._admission.clock.epoch = parts.wall() - parts.clock()
         self._reported: set[str] = set()
         """The keys of units whose eviction was reported."""
         self._requested: set[str] = set()
@@ -71,19 +70,20 @@ class UnitEndings(TermPart):
         endings = self._admission.endings
         for key, ending in endings.current.items():
             self._end(key, ending)
-        for key, ending in endings.take_ended().items():
+        for key, ending in take_all(endings.ended).items():
             self._reported.discard(key)
             self._report(
                 key,
                 QueueCondition(QUOTA_RESERVED, FALSE, "PendingEvaluation", ending.message),
                 NOT_ADMITTED,
             )
-        for key in endings.take_ready():
+        for key in take_all(endings.become_ready):
             message = "All pods reached readiness and the workload is running"
             self._report(key, QueueCondition(PODS_READY, TRUE, "Started", message))
-        for key in self._admission.turns.take_new_waiting():
+        for key in take_all(self._admission.turns.entered):
             self._requeued(key)
-        for pod, text in endings.places.take_unwritten():
+        places = self._admission.requeuing.places
+        for pod, text in take_all(places.unwritten).values():
             self._reports.write_condition(pod, QueueCondition(PLACE, TRUE, "MadeAgain", text))
 
     def preempted(
@@ -154,8 +154,8 @@ class UnitEndings(TermPart):
         if ending.deactivated_by:
             self._annotate(key, DEACTIVATED_BY, ending.deactivated_by)
         elif ending.late is not None:
-            pause = self._admission.endings.backoff(ending.late)
-            self._admission.turns.backoffs.set(key, self._clock() + pause)
+            until = self._admission.clock.now + self._admission.requeuing.backoff(ending.late)
+            self._admission.turns.backoffs.set(key, until)
             self._annotate(key, REQUEUE_COUNT, str(ending.late))
 
     def _annotate(self, key: str, name: str, value: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from podsched.api.conditions import FALSE, QUOTA_RESERVED, REASON_UNSCHEDULABLE, TRUE
+from podsched.lib.taking import take_all
 from podsched.queues.assignment import Waiting
 from podsched.queues.cycle import Entry
 from podsched.queues.objects import Workload
@@ -33,8 +34,9 @@ class UnitReports(TermPart):
 
     def refresh(self) -> None:
         """Report new problems of units; forget units that are gone."""
-        for key, problem in self._admission.take_new_problems():
-            self.waits(key, problem.reason, problem.message)
+        for key in take_all(self._admission.new_problems):
+            if (problem := self._admission.problems.get(key)) is not None:
+                self.waits(key, problem.reason, problem.message)
         self.withdraw_unheld()
         drop_gone(self._reported, self._admission.units)
 
