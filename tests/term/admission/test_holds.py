@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from podsched.cache.cache import Cache
 from podsched.queues.objects import ClusterQueue
 from podsched.queues.quota import Quota
 from podsched.queues.snapshot import Snapshot
-from podsched.term.admission.holds import Hold, Holds
+from podsched.term.admission.books import Books
+from podsched.term.admission.holds import Holds
+from podsched.term.admission.releases import Releases
 from podsched.term.admission.units import Unit
 from support.queue_trees import CPU
 
@@ -17,15 +20,16 @@ class World:
 
     def __init__(self) -> None:
         self.snapshot = Snapshot([ClusterQueue("team", quotas={CPU: Quota(10)})])
-        self.units = {key: Unit(key, "team", "team") for key in ("a", "b")}
-        self.stale: dict[str, None] = {}
-        self.holds = Holds(self.units, self.stale)
-        self.holds.begin(self.snapshot)
+        self.books = Books(Cache(), snapshot=self.snapshot)
+        self.units = self.books.units
+        self.units |= {key: Unit(key, "team", "team") for key in ("a", "b")}
+        self.releases = Releases()
+        self.holds = Holds(self.books, self.releases)
         for unit in self.units.values():
             unit.held["pod"] = cast(Any, None)
             unit.usage[CPU] = 3
             self.snapshot.add_usage("team", unit.usage)
-        self.holds.add("new", Hold("team", {CPU: 8}, {"a", "b"}, 0.0))
+        self.holds.add("new", "team", {CPU: 8}, {"a", "b"})
 
     def leave(self, key: str) -> None:
         unit = self.units.pop(key)
@@ -60,10 +64,11 @@ def test_a_hold_that_ends_leaves_usage_and_has_its_units_looked_at_again() -> No
     world = World()
     list(world.holds.recount())
     assert world.holds.is_victim("a")
-    world.stale.clear()
+    world.books.stale.clear()
     world.holds.lift("new")
     assert world.used() == 6
-    assert world.stale.keys() == {"new", "a", "b"}
+    assert world.releases.take(world.snapshot.forest.queues) == {"team": {CPU}}
+    assert world.books.stale.keys() == {"new", "a", "b"}
     assert not world.holds.is_victim("a")
     world.holds.lift("new")
     assert world.used() == 6
@@ -73,14 +78,16 @@ def test_a_new_snapshot_has_the_hold_after_the_next_count() -> None:
     world = World()
     list(world.holds.recount())
     fresh = Snapshot([ClusterQueue("team", quotas={CPU: Quota(10)})])
-    world.holds.begin(fresh)
+    world.books.snapshot = fresh
+    world.holds.begin()
     list(world.holds.recount())
     assert fresh.node("team").usage[CPU] == 2
 
 
 def test_a_hold_of_a_queue_that_is_gone_is_not_counted() -> None:
     world = World()
-    world.holds.begin(Snapshot(()))
+    world.books.snapshot = Snapshot(())
+    world.holds.begin()
     assert list(world.holds.recount()) == []
     world.holds.lift("new")
     assert not world.holds.of

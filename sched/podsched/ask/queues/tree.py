@@ -10,7 +10,7 @@ from podsched.queues.amounts import amount_text
 from podsched.queues.quota import FlavorResource, Node
 from podsched.queues.shares import dominant_share
 from podsched.term.admission.admission import Admission
-from podsched.term.admission.clock import time_text
+from podsched.term.admission.reservation_text import time_text
 from podsched.term.admission.tallies import QueueKey
 
 #: A cohort or a queue with its children below it.

@@ -12,47 +12,37 @@ Pure and synchronous. Without ClusterQueues and LocalQueues nothing is kept and 
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from podsched.api.objects import object_key
 from podsched.cache.cache import Cache
 from podsched.config.queues import QueuesConfiguration
-from podsched.framework.pod_groups import PodGroup
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status, unresolvable
 from podsched.lib.taking import take_all
 from podsched.queues.assignment import Waiting
 from podsched.queues.cycle import Rules
 from podsched.queues.fair_victims import FairStrategy
-from podsched.queues.objects import Workload
-from podsched.queues.pending import PendingByUsage
-from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor, read_levels
+from podsched.term.admission.books import Books, Keys, pop_first
 from podsched.term.admission.changes import REBUILD_KINDS, matters
-from podsched.term.admission.clock import Clock
 from podsched.term.admission.devices import CLAIM, DeviceQuota, UncountableError
-from podsched.term.admission.endings import Endings, bound_at
+from podsched.term.admission.endings import Endings
 from podsched.term.admission.histories import Histories
-from podsched.term.admission.holds import Hold, Holds
-from podsched.term.admission.problems import Problem, QueueState, find_problem, queue_state
-from podsched.term.admission.queued_pods import Keys, QueuedPods, pop_first
+from podsched.term.admission.holds import Holds
+from podsched.term.admission.problems import Problem, QueueStates, find_problem
+from podsched.term.admission.queued_pods import QueuedPods
+from podsched.term.admission.releases import Releases
 from podsched.term.admission.requeuing import Requeuing
 from podsched.term.admission.reservations import Reservations
-from podsched.term.admission.tallies import QueueKey, Standing, Tallies
+from podsched.term.admission.tallies import QueueKey, Tallies
 from podsched.term.admission.turns import Turns
-from podsched.term.admission.units import (
-    Unit,
-    created_at,
-    job_uid,
-    priority_of,
-    unit_group,
-    unit_key,
-    waiting_workload,
-)
+from podsched.term.admission.units import unit_key
 from podsched.term.admission.usage import Flavors
+from podsched.term.admission.workloads import Workloads
 
 REASON_GATED: Final = "waiting for admission to a queue"
 _GATED: Final = unresolvable(REASON_GATED)
@@ -71,56 +61,54 @@ class Admission:
     def __init__(
         self, cache: Cache, settings: QueuesConfiguration, require_queue: Collection[str] = ()
     ) -> None:
-        self._cache = cache
+        self.books = Books(cache)
         self.cluster = cache.cluster
+        self.units = self.books.units
         self.tallies = Tallies()
         self.histories = Histories(cache.cluster, settings.admission_fair_sharing)
         self.rules = _rules(settings)
         #: Namespaces whose pods have to be in a queue; "*" for all but kube-system.
         self._queues_only = frozenset((*settings.require_queue, *require_queue))
-        self.clock = Clock()
-        late = settings.wait_for_pods_ready
-        self.requeuing = Requeuing(cache.cluster, late)
-        self.endings = Endings(cache.cluster, late, self.requeuing, self.clock)
-        self._devices = DeviceQuota(cache.cluster, settings.resources.device_class_mappings)
-        self.snapshot = Snapshot(())
         self.active = bool(self._queues_only)
         """Whether there are queues, or namespaces whose pods have to be in one."""
         self.current = ""
         """The key of the unit whose pods may be popped."""
         self.problems: dict[str, Problem] = {}
         """Why units cannot wait in their queues, by key of the unit."""
-        self.units: dict[str, Unit] = {}
-        #: Keys of units whose pods are nominated to nodes although the unit has no hold.
-        self._unheld: dict[str, None] = {}
-        #: By LocalQueue, until an object that it depends on changes.
-        self._states: dict[str, QueueState] = {}
-        #: Keys of units that wait for their claims to be created, by namespace.
-        self._claimless: dict[str, dict[str, None]] = {}
-        #: Whether everything has to be read from the cache again.
-        self._outdated = True
-        #: Keys of units to refresh: in the same step as the counted change, and in later steps.
-        self._stale: Keys = OrderedDict()
-        self._stale_later: Keys = OrderedDict()
-        self.to_gate_again: dict[str, None] = {}
-        """The uids of pods that joined or left queues: PreEnqueue has to run for them again."""
         self.new_problems: dict[str, None] = {}
         """Keys of units whose problem has changed; for who reports it."""
-        self.holds = Holds(self.units, self._stale)
-        parts = cache, self.units, self.endings, self.holds, self.clock
-        self.reservations = Reservations(*parts, settings.backfill)
-        self.turns = Turns(self.holds, self.histories, self.requeuing, self.clock)
+        self.to_gate_again: dict[str, None] = {}
+        """The uids of pods that joined or left queues: PreEnqueue has to run for them again."""
+        #: Keys of units whose pods are nominated to nodes although the unit has no hold.
+        self._unheld: dict[str, None] = {}
+        self._states = QueueStates(self.books)
+        self.outdated = True
+        """Whether everything has to be read from the cache again."""
+        #: Keys of units to refresh in later steps than the counted change.
+        self._stale_later: Keys = OrderedDict()
+        self.requeuing = Requeuing(cache.cluster, settings.wait_for_pods_ready)
+        self.endings = Endings(self.books, settings.wait_for_pods_ready, self.requeuing)
+        releases = Releases()
+        self.holds = Holds(self.books, releases)
+        self.reservations = Reservations(self.books, self.endings, self.holds, settings.backfill)
+        self.turns = Turns(self.books, self.holds, self.histories, self.requeuing, releases)
+        devices = DeviceQuota(cache.cluster, settings.resources.device_class_mappings)
         self.pods = QueuedPods(
-            cache,
+            self.books,
             self._queues_only,
-            self._devices,
+            devices,
             self.tallies,
-            self.units,
-            self._stale,
-            released=self.turns.releases.add,
+            released=releases.add,
             running_changed=self.reservations.timetable.outdate,
             counts_ready=self.endings.waits_for_ready,
         )
+        self._workloads = Workloads(
+            self.books, devices, self.pods, self.requeuing, self.endings, self.histories
+        )
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.books.snapshot
 
     def drop_all(self) -> None:
         """Drop everything. Others may still refer to this object, but must not use it any more."""
@@ -132,13 +120,13 @@ class Admission:
         """Note a change of an object that is neither a pod nor a node."""
         if kind in REBUILD_KINDS:
             if matters(kind, old, new):
-                self._outdated = True
+                self.outdated = True
                 # Pods that arrive between the first queue and the next refresh are gated, too.
                 self.active |= new is not None and kind in ("ClusterQueue", "LocalQueue")
         elif self.active and matters(kind, old, new):
             metadata = (new if new is not None else old).metadata  # type: ignore[union-attr]
             if kind == CLAIM:
-                self._stale_later |= self._claimless.pop(metadata.namespace, {})
+                self._stale_later |= self._workloads.claimless.pop(metadata.namespace, {})
                 return
             if kind == "Namespace":
                 self._states.clear()
@@ -172,9 +160,9 @@ class Admission:
         The generator has to be exhausted before ``heads`` is called. No trial may be open during a
         step. ``now`` is the monotonic time.
         """
-        self.clock.now = now + self.clock.epoch
+        self.books.now = now + self.books.epoch
         # An object may change between two steps, so one reading may not be enough.
-        while self._outdated:
+        while self.outdated:
             yield from self._rebuild()
         if not self.active:
             return
@@ -194,66 +182,43 @@ class Admission:
 
     def try_reserved(self) -> None:
         """Have queues tried again if a promised start is due or may have to be changed."""
-        reservations = self.reservations
-        for key in reservations.take_due():
-            self.turns.try_due(key, reservations.of[key].queue)
-        queues = [*reservations.take_old_enough(), *reservations.take_disturbed()]
-        if reservations.take_freed():
-            queues += self.snapshot.queues
-        for name in dict.fromkeys(queues):
+        for key in self.reservations.take_due():
+            self.turns.due[key] = None
+            self.turns.try_again(self.reservations.of[key].queue)
+        for name in self.reservations.take_queues():
             self.turns.try_again(name)
 
     def count(self, keys: Collection[str]) -> None:
         """Count some pods as the cache has them now, given by their keys, and refresh units."""
         self.pods.count(keys)
-        while self._stale:
-            self._refresh_unit(pop_first(self._stale))
+        while self.books.stale:
+            self._refresh_unit(pop_first(self.books.stale))
         for queue in self.holds.recount():
             self.turns.try_again(queue)
 
-    def discard(self) -> None:
-        """Have everything read again, because a decision was given up half-way."""
-        self._outdated = True
-
     def _sample(self) -> Iterator[None]:
         """Take samples of the usage of LocalQueues, if they are due."""
-        due = self.histories.next_time()
-        if due is None or self.clock.now < due:
-            return
-        keys = []
-        for local in self.cluster.list("LocalQueue"):
-            queue = self.cluster.get("ClusterQueue", "", local.spec.cluster_queue)
-            if queue is not None and self.histories.orders(queue):
-                keys.append(object_key(local))
-        sampled = self.histories.sample(self.clock.now, keys, self._running)
+        sampled = self.histories.sample(self.books.now, self.tallies)
         for key in sampled:
             self.tallies.changed[QueueKey("LocalQueue", key)] = None
-        # Past usage also orders the victims of a queue (``_as_admitted``).
-        wanted = set(sampled)
-        for key, unit in list(self.units.items()):
-            if unit.held and unit.local_queue_key in wanted:
+        # Past usage also orders the victims of a queue (``Workloads.admitted``).
+        for key, unit in list(self.units.items()) if sampled else ():
+            if unit.held and unit.local_queue_key in sampled:
                 self._stale_later[key] = None
             yield
-
-    def _running(self, local_queue: str) -> Mapping[str, int]:
-        used: Counter[str] = Counter()
-        for key, amount in self.tallies.of(QueueKey("LocalQueue", local_queue)).usage.items():
-            used[key.resource] += amount
-        return used
 
     def take_unheld(self) -> list[str]:
         """Remove and return the keys of units whose pods must not stay nominated.
 
         These units wait for no victims, and are not about to be tried.
         """
-        found = [key for key in self._unheld if not self._is_about_to_be_tried(key)]
-        for key in found:
-            del self._unheld[key]
+        found = []
+        for key in list(self._unheld):
+            workload = self.turns.workloads.get(key)
+            if workload is None or workload.queue not in self.turns.ready:
+                del self._unheld[key]
+                found.append(key)
         return [key for key in found if key in self.units and key not in self.holds.of]
-
-    def _is_about_to_be_tried(self, key: str) -> bool:
-        workload = self.turns.workloads.get(key)
-        return workload is not None and workload.queue in self.turns.ready
 
     # ------------------------------------------------------------------ heads
 
@@ -265,13 +230,7 @@ class Admission:
         parts = self.turns, self.endings, self.histories, self.reservations
         times = (part.next_time() for part in parts)
         found = min((time for time in times if time is not None), default=None)
-        return None if found is None else found - self.clock.epoch
-
-    def heads(self) -> list[Workload]:
-        """Take the heads of the queues that have one to try; see ``Turns.pop_heads``."""
-        found = self.turns.pop_heads()
-        self.count(())
-        return found
+        return None if found is None else found - self.books.epoch
 
     def admitted(self, key: str, flavors: Mapping[str, Flavors], keys: Sequence[str]) -> None:
         """Count the pods of a unit that were assumed: ``flavors`` by uid, ``keys`` of the pods."""
@@ -279,7 +238,7 @@ class Admission:
         assert changed is not None
         self.pods.assumed(flavors, self.units[key].local_queue)
         self.turns.admitted(key)
-        self._stale[key] = None
+        self.books.stale[key] = None
         for pod in keys:
             # The next refresh need not count them again.
             changed.pop(pod, None)
@@ -291,41 +250,34 @@ class Admission:
         That is a monotonic time.
         """
         if unit_key(pod) in self.units:
-            self.turns.backoffs.set(unit_key(pod), until + self.clock.epoch)
-
-    def hold(
-        self, workload: Workload, need: Mapping[FlavorResource, int], victims: set[str]
-    ) -> None:
-        """Keep quota for a unit that waits for victims."""
-        self.holds.add(workload.key, Hold(workload.queue, dict(need), victims, self.clock.now))
-        self.count(())
+            self.turns.backoffs.set(unit_key(pod), until + self.books.epoch)
 
     # ------------------------------------------------------------------ reading everything
 
     def _rebuild(self) -> Iterator[None]:
         """Read all objects and pods again, in steps. Holds, reservations and backoffs are kept."""
         cluster = self.cluster
-        self._outdated = False
+        self.outdated = False
         queues = cluster.list("ClusterQueue")
         listed = cluster.list("Topology")
         topologies = {one.metadata.name: read_levels(one) for one in listed}
         # First, because it raises QuantityError for a bad quota; then nothing has changed.
-        self.snapshot = Snapshot(
+        self.books.snapshot = Snapshot(
             [read_cluster_queue(one) for one in queues],
             [read_cohort(one) for one in cluster.list("Cohort")],
             [read_flavor(one, topologies) for one in cluster.list("ResourceFlavor")],
         )
         self.active = bool(queues or self._queues_only or cluster.list("LocalQueue"))
-        for lost in (self.units, self.problems, self._claimless, self._states):
+        for lost in (self.units, self.problems, self._workloads.claimless, self._states):
             lost.clear()
         # From now on the cluster lists pods that change; ``refresh`` counts those that change
         # between the steps below.
         cluster.known_pods.changed = OrderedDict() if self.active else None
-        before = self.pods.begin(self.snapshot)
+        before = self.pods.begin()
         self.tallies.clear()
-        self.holds.begin(self.snapshot)
-        self.reservations.begin(self.snapshot)
-        self.turns.begin(self.snapshot, queues)
+        self.holds.begin()
+        self.reservations.begin()
+        self.turns.begin(queues)
         for one in queues:
             self.tallies.changed[QueueKey("ClusterQueue", one.metadata.name)] = None
         for local in cluster.list("LocalQueue"):
@@ -334,7 +286,7 @@ class Admission:
         if self.active:
             # A pod that is deleted while it is being bound is only in the cache: it uses quota
             # until its binding ends.
-            assumed = [held.info.key for held in self._cache.held.values()]
+            assumed = [held.info.key for held in self.books.cache.held.values()]
             for key in dict.fromkeys([*cluster.pods, *assumed]):
                 self.pods.count_one(key)
                 yield
@@ -355,8 +307,7 @@ class Admission:
 
     def _refresh_later(self) -> Iterator[None]:
         # Only now, so that a unit is refreshed once for all its pods.
-        self._stale_later |= self._stale
-        self._stale.clear()
+        self._stale_later |= take_all(self.books.stale)
         while self._stale_later:
             self._refresh_unit(pop_first(self._stale_later))
             yield
@@ -367,17 +318,15 @@ class Admission:
         self.holds.note_changed(key)
         if unit is None:
             return
-        empty = not unit.held and not unit.waiting
-        group = None if empty else unit_group(self.cluster, unit)
         admitted = self.snapshot.workloads.get(unit.queue, {})
         # The victim of one unit is not a candidate for another: each waits for its own victims.
         # Nor may it start more pods, else it would never be gone.
         is_victim = bool(unit.held) and self.holds.is_victim(key)
-        state = self._state_of(unit)
+        state = self._states.of(unit)
         self.requeuing.places.update(unit)
         self.endings.update(unit, state.drains)
         if unit.held and not is_victim:
-            admitted[key] = self.requeuing.places.put(self._as_admitted(unit, group))
+            admitted[key] = self.requeuing.places.put(self._workloads.admitted(unit))
         else:
             admitted.pop(key, None)
         problem = find_problem(state, self.requeuing, unit) if unit.waiting else None
@@ -385,22 +334,12 @@ class Admission:
         # Nor may a unit whose pods with a node are all terminating: it starts again as a whole,
         # with all of its minimum, and plans count on the end of its pods.
         leaves = bool(unit.held) and all(pod.terminating for pod in unit.held.values())
-        asks = bool(unit.waiting) and not is_victim and not leaves
-        if problem is None and group is not None and asks and self._is_complete(unit):
+        if unit.waiting and problem is None and not (is_victim or leaves):
             try:
-                devices = self._devices.asked(unit.waiting.values())
-                workload = waiting_workload(
-                    self.cluster,
-                    unit,
-                    group,
-                    devices,
-                    self.requeuing.queued_at,
-                    self.pods.flavors_of,
-                )
-                workload = workload and self.requeuing.places.put(workload)
+                workload = self._workloads.waiting(unit)
             except UncountableError as error:
                 problem = Problem(Waiting.MISCONFIGURED, str(error))
-        self._stale |= take_all(self.requeuing.places.moved)
+        self.books.stale |= take_all(self.requeuing.places.moved)
         if problem is None:
             self.problems.pop(key, None)
         elif self.problems.get(key) != problem:
@@ -411,58 +350,9 @@ class Admission:
         self.turns.update(key, workload)
         if key not in self.holds.of and any(map(self.cluster.nominator.node_of, unit.waiting)):
             self._unheld[key] = None
-        standing = None
-        if not empty:
-            parts = unit.queue, unit.local_queue_key
-            standing = Standing(*parts, bool(unit.waiting), bool(unit.held))
-        self.tallies.set_standing(key, standing)
-        if empty:
+        self.tallies.update(unit)
+        if not (unit.held or unit.waiting):
             del self.units[key]
-
-    def _state_of(self, unit: Unit) -> QueueState:
-        """Return the state of a unit's queues, read once for each LocalQueue."""
-        found = self._states.get(unit.local_queue_key)
-        if found is None:
-            found = self._states[unit.local_queue_key] = queue_state(
-                self.cluster, self.snapshot, unit
-            )
-        return found
-
-    def _is_complete(self, unit: Unit) -> bool:
-        """Whether no waiting pod has scheduling gates, and all claims of the pods exist."""
-        pods = unit.waiting.values()
-        if any(pod.pod.spec.scheduling_gates for pod in pods):
-            return False
-        if all(map(self._devices.is_complete, pods)):
-            return True
-        self._claimless.setdefault(unit.namespace, {})[unit.key] = None
-        return False
-
-    def _as_admitted(self, unit: Unit, group: PodGroup | None) -> Workload:
-        """Return the pods of a unit that have a node, as a candidate for preemption."""
-        pods = unit.held.values()
-        first = next(iter(pods))
-        created, uid, priority = first.creation_time, first.uid, first.priority
-        if group is not None:
-            created, uid = created_at(unit, group)
-            priority = priority_of(self.cluster, unit, group, first)
-        past, latest = None, max(map(bound_at, pods))
-        if isinstance(self.turns.pending.get(unit.queue), PendingByUsage):
-            past = self.histories.usage(unit.local_queue_key)
-        return Workload(
-            unit.key,
-            (),
-            unit.queue,
-            uid=uid,
-            job_uid=job_uid(unit, first),
-            priority=priority,
-            queued_at=created,
-            # A group that grows, or whose pods are made again, keeps the time of its admission.
-            reserved_at=min(self.endings.admitted_at(unit), latest),
-            evicted=all(pod.terminating for pod in pods),
-            usage=unit.usage,
-            local_queue_usage=past,
-        )
 
 
 def _rules(settings: QueuesConfiguration) -> Rules:

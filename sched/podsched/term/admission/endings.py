@@ -19,11 +19,10 @@ from typing import Final, NamedTuple
 
 from podsched.api.conditions import QUOTA_RESERVED, TRUE, is_pod_ready
 from podsched.config.queues import WaitForPodsReady
-from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
 from podsched.lib.due_times import DueTimes
 from podsched.queues.order import EVICTED_BY_READINESS
-from podsched.term.admission.clock import Clock
+from podsched.term.admission.books import Books
 from podsched.term.admission.limits import deadline, execution_time
 from podsched.term.admission.requeuing import Requeuing, eviction_of, true_condition
 from podsched.term.admission.units import Unit, is_lone
@@ -74,15 +73,14 @@ class Endings:
 
     def __init__(
         self,
-        cluster: ClusterView,
+        books: Books,
         settings: WaitForPodsReady | None,
         requeuing: Requeuing,
-        clock: Clock,
     ) -> None:
-        self._cluster = cluster
+        self._books = books
+        self._cluster = books.cluster
         self._settings = settings
         self._requeuing = requeuing
-        self._clock = clock
         self.waits_for_ready = settings is not None
         """Whether units have to be ready in time, as ``waitForPodsReady`` says."""
         self.current: dict[str, Ending] = {}
@@ -114,7 +112,7 @@ class Endings:
             self._running.discard(key)
             self._waiting.pop(key, None)
             if unit.waiting and not is_lone(key):
-                self._waiting[key] = self._clock.now
+                self._waiting[key] = self._books.now
             if known is not None:
                 self.ended[key] = self.current.pop(key)
             elif admitted and unit.waiting:
@@ -155,7 +153,7 @@ class Endings:
             text = _TOO_LONG.format(longest)
             ending = Ending(DEACTIVATED, text, deactivated_by=EXEC_TIME_EXCEEDED)
         self._at_limit[unit.key] = ending
-        self._limits.set(unit.key, min(self._clock.now, self.started_at(unit)) + limit)
+        self._limits.set(unit.key, min(self._books.now, self.started_at(unit)) + limit)
 
     def started_at(self, unit: Unit) -> float:
         """Return when a unit was admitted, or its first pod got a node; infinity if unknown."""
@@ -186,7 +184,7 @@ class Endings:
             self._ready_by.discard(unit.key)
         elif unit.key not in self._ready_by:
             # Measured from the binding, which a new leader also knows: a takeover extends no limit.
-            begun = min([self._clock.now, *map(bound_at, pods)])
+            begun = min([self._books.now, *map(bound_at, pods)])
             self._ready_by.set(unit.key, begun + settings.timeout)
 
     def note_preemption(self, key: str, message: str) -> None:
@@ -199,10 +197,10 @@ class Endings:
 
     def refresh(self) -> None:
         """Begin to evict the units that were not ready in time, or have reached their limit."""
-        for key, _ in self._limits.pop_due(self._clock.now):
+        for key, _ in self._limits.pop_due(self._books.now):
             if key not in self.current:
                 self._begin(key, self._at_limit[key])
-        for key, due in self._ready_by.pop_due(self._clock.now):
+        for key, due in self._ready_by.pop_due(self._books.now):
             self._begin_late(key, due)
 
     def _begin_late(self, key: str, due: float) -> None:
@@ -213,7 +211,7 @@ class Endings:
         text = f"Exceeded the PodsReady timeout {key.replace('/pod:', '/')}"
         ending = Ending(EVICTED_BY_READINESS, text, late=count)
         self.current[key] = Ending(DEACTIVATED, _TOO_OFTEN, late=count) if too_often else ending
-        requeuing.places.note_late(key, 0 if too_often else count, self._clock.now)
+        requeuing.places.note_late(key, 0 if too_often else count, self._books.now)
 
     def _has(self, key: str, type_: str) -> bool:
         return true_condition(self._cluster, key, type_) is not None

@@ -6,15 +6,17 @@ it there. The penalties of units admitted since the last sample are lost then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from podsched.api.objects import LocalQueue, seconds_of
+from podsched.api.objects import LocalQueue, object_key, seconds_of
 from podsched.api.quantity import parse
 from podsched.config.queues import AdmissionFairSharing
 from podsched.framework.nodes import ClusterView
 from podsched.queues.history import Decay, History
+from podsched.term.admission.tallies import QueueKey, Tallies
 
 _USAGE_BASED: Final = "UsageBasedAdmissionFairSharing"
 
@@ -61,19 +63,20 @@ class Histories:
             return None
         return (self._sampled_at or 0.0) + self._decay.interval
 
-    def sample(
-        self, now: float, keys: Iterable[str], running: Callable[[str], Mapping[str, int]]
-    ) -> list[str]:
-        """Take a sample of the usage of LocalQueues, if it is due; return those that were sampled.
-
-        ``running`` returns the amounts that a LocalQueue uses now, by resource.
-        """
+    def sample(self, now: float, tallies: Tallies) -> Collection[str]:
+        """Take samples of what LocalQueues use, if they are due; return their keys."""
         due = self.next_time()
-        if due is None or (self._sampled_at is not None and now < due):
-            return []
-        self._sampled_at, sampled = now, list(keys)
-        for key in sampled:
-            history, runs = self.of(key), running(key)
+        if due is None or now < due:
+            return ()
+        self._sampled_at, sampled = now, dict[str, None]()
+        for local in self._cluster.list("LocalQueue"):
+            queue = self._cluster.get("ClusterQueue", "", local.spec.cluster_queue)
+            if queue is None or not self.orders(queue):
+                continue
+            key, runs = object_key(local), Counter[str]()
+            for of, amount in tallies.of(QueueKey("LocalQueue", key)).usage.items():
+                runs[of.resource] += amount
+            history, sampled[key] = self.of(key), None
             if not history.sampled_at:  # It begins now.
                 history = replace(history, sampled_at=now)
             # Each call takes a sample, but those after the first do so at the same time, where the
@@ -81,9 +84,9 @@ class Histories:
             for unit in list(history.penalties):
                 history = history.settle(unit, runs, now, self._decay)
             self._of[key] = history.sample(runs, now, self._decay)
-        for gone in self._of.keys() - set(sampled):
+        for gone in self._of.keys() - sampled.keys():
             del self._of[gone]
-        return sampled
+        return sampled.keys()
 
     def _item(self, key: str) -> LocalQueue | None:
         namespace, _, name = key.partition("/")

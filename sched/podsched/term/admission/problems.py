@@ -7,9 +7,8 @@ from typing import Final, NamedTuple
 from podsched.api.objects import ClusterQueue, LocalQueue
 from podsched.api.queue_labels import QUEUE_NAME
 from podsched.api.selectors import compile_selector
-from podsched.framework.nodes import ClusterView
 from podsched.queues.assignment import Waiting
-from podsched.queues.snapshot import Snapshot
+from podsched.term.admission.books import Books
 from podsched.term.admission.endings import DRAINS, LOCAL_QUEUE_STOPPED, QUEUE_STOPPED
 from podsched.term.admission.requeuing import Requeuing
 from podsched.term.admission.units import Unit
@@ -35,6 +34,25 @@ class QueueState(NamedTuple):
     """A problem of the queues that comes after the problems of a unit itself."""
 
 
+class QueueStates:
+    """The states of queues, read once for each LocalQueue until ``clear``."""
+
+    def __init__(self, books: Books) -> None:
+        self._books = books
+        self._of: dict[str, QueueState] = {}
+
+    def clear(self) -> None:
+        """Have them read again, because an object that they depend on has changed."""
+        self._of.clear()
+
+    def of(self, unit: Unit) -> QueueState:
+        """Return the state of a unit's queues."""
+        found = self._of.get(unit.local_queue_key)
+        if found is None:
+            found = self._of[unit.local_queue_key] = _queue_state(self._books, unit)
+        return found
+
+
 def find_problem(state: QueueState, requeuing: Requeuing, unit: Unit) -> Problem | None:
     """Return why a unit cannot wait in its queue; None if it can."""
     if state.stopped is None and (why := requeuing.deactivated(unit.key)):
@@ -42,18 +60,16 @@ def find_problem(state: QueueState, requeuing: Requeuing, unit: Unit) -> Problem
     return state.stopped or state.refused
 
 
-def queue_state(cluster: ClusterView, snapshot: Snapshot, unit: Unit) -> QueueState:
-    """Return the state of a unit's queues."""
-    local = cluster.get("LocalQueue", unit.namespace, unit.local_queue)
-    queue = cluster.get("ClusterQueue", "", unit.queue)
+def _queue_state(books: Books, unit: Unit) -> QueueState:
+    local = books.cluster.get("LocalQueue", unit.namespace, unit.local_queue)
+    queue = books.cluster.get("ClusterQueue", "", unit.queue)
     drains = ""
     if queue is not None and queue.spec.stop_policy == DRAINS:
         drains = QUEUE_STOPPED
     elif local is not None and local.spec.stop_policy == DRAINS:
         drains = LOCAL_QUEUE_STOPPED
-    stopped, refused = _stopped(local, queue, unit), None
-    if queue is not None and not stopped:
-        refused = _refused(cluster, snapshot, queue, unit)
+    stopped = _stopped(local, queue, unit)
+    refused = None if queue is None or stopped else _refused(books, queue, unit)
     return QueueState(drains, stopped, refused)
 
 
@@ -72,12 +88,10 @@ def _stopped(local: LocalQueue | None, queue: ClusterQueue | None, unit: Unit) -
     return None
 
 
-def _refused(
-    cluster: ClusterView, snapshot: Snapshot, queue: ClusterQueue, unit: Unit
-) -> Problem | None:
-    if not snapshot.admits(unit.queue):
+def _refused(books: Books, queue: ClusterQueue, unit: Unit) -> Problem | None:
+    if not books.snapshot.admits(unit.queue):
         return Problem(Waiting.SUSPENDED, f"ClusterQueue {unit.queue} is inactive")
-    space = cluster.get("Namespace", "", unit.namespace)
+    space = books.cluster.get("Namespace", "", unit.namespace)
     has_selector = queue.spec.HasField("namespace_selector")
     selector = compile_selector(queue.spec.namespace_selector if has_selector else None)
     if not selector.matches({} if space is None else space.metadata.labels):

@@ -11,19 +11,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from podsched.api.objects import LocalQueue
-from podsched.cache.cache import Cache
 from podsched.framework.pods import PodClass, PodInfo
+from podsched.lib.taking import take_all
 from podsched.queues.objects import ClusterQueue
 from podsched.queues.quota import Amounts, FlavorResource
-from podsched.queues.snapshot import Snapshot
+from podsched.term.admission.books import Books, Keys, pop_first
 from podsched.term.admission.devices import DeviceQuota
 from podsched.term.admission.tallies import Tallies
 from podsched.term.admission.units import Unit, local_queue, unit_key
 from podsched.term.admission.usage import Flavors, read_flavors, usage_of
-
-#: A queue of distinct keys. In a plain dict, finding the first key passes over all removed ones.
-Keys = OrderedDict[str, None]
 
 
 @dataclass(slots=True)
@@ -60,35 +56,31 @@ class QueuedPods:
 
     def __init__(
         self,
-        cache: Cache,
+        books: Books,
         queues_only: Collection[str],
         devices: DeviceQuota,
         tallies: Tallies,
-        units: dict[str, Unit],
-        stale: Keys,
         *,
         released: Callable[[str, Amounts], object],
         running_changed: Callable[[], object],
         counts_ready: bool,
     ) -> None:
-        """Count the pods in ``units``, and add the keys of the units that change to ``stale``.
+        """Count the pods in the units of ``books``.
 
         ``queues_only``: namespaces whose pods have to be in a queue; "*" for all but kube-system.
         ``released`` is called with a ClusterQueue and the quota that a pod no longer uses,
         ``running_changed`` whenever a pod with a node joins or leaves. ``counts_ready``: whether a
         unit also changes with the readiness of its pods.
         """
-        self._cache = cache
-        self._cluster = cache.cluster
+        self._books = books
+        self._units = books.units
+        self._cluster = books.cluster
         self._queues_only = queues_only
         self._devices = devices
         self._tallies = tallies
-        self._units = units
-        self._stale = stale
         self._released = released
         self._running_changed = running_changed
         self._counts_ready = counts_ready
-        self._snapshot = Snapshot(())
         #: By key of the pod.
         self._places: dict[str, _Place] = {}
         #: The flavors of pods that were assumed, and their LocalQueues, by uid, until the pod is
@@ -104,10 +96,9 @@ class QueuedPods:
         self.leaving: Counter[str] = Counter()
         """By ClusterQueue: the number of terminating pods that still use quota."""
 
-    def begin(self, snapshot: Snapshot) -> dict[str, _Place]:
-        """Use a new snapshot, without pods; return the pods so far, for ``moved_since``."""
-        self._snapshot = snapshot
-        before, self._places = self._places, {}
+    def begin(self) -> dict[str, _Place]:
+        """Begin without pods; return the pods so far, for ``moved_since``."""
+        before = take_all(self._places)
         self._devices.forget()
         self._unsettled.clear()
         self.leaving.clear()
@@ -156,9 +147,9 @@ class QueuedPods:
         if old is None and name is None:
             return  # The fast path: most pods of a cluster may be in no queue.
         pod, held = self._find(key, old)
-        # The version with the node may be older, and in another queue.
-        if held or pod is not known:
-            name = self._queue_of_place(pod, held=held)
+        if held and pod is not None:
+            # The version with the node may be older, and in another queue.
+            name = self._admitted_by.get(pod.uid) or self.queue_of(pod)
         # A pod that should be in a queue but names none waits without end, so that its unit is told
         # so; once it has a node, no queue has quota that it could use.
         if pod is None or name is None or (held and not name):
@@ -169,32 +160,30 @@ class QueuedPods:
                 self._admitted_by.pop(old.pod.uid, None)
             return
         unit = unit_key(pod)
-        if old is not None and (old.pod.uid, old.unit, old.held) == (pod.uid, unit, held):
-            counted = self._units[unit]
-            if counted.local_queue == name:
-                (counted.held if held else counted.waiting)[pod.uid] = pod
-                # The pod may have become Ready.
-                if held and self._counts_ready:
-                    self._stale[unit] = None
-                if pod.cls is old.pod.cls and pod.terminating is old.pod.terminating:
-                    old.pod = pod
-                    return
         if old is not None:
+            if self._stays(old, pod, unit, name, held=held):
+                return
             self._leave(old, released=False)
         new = self._places[key] = self._join(pod, unit, name, held=held)
-        # A user may change labels of running pods all the time, and that helps nobody.
-        self._release_unless_kept(old, new)
+        # Unless its usage has changed, too: a user may change labels of running pods all the time,
+        # and that helps nobody.
+        if old is not None and old.amounts and not new.uses_the_same(old):
+            self._released(old.queue, old.amounts)
 
-    def _release_unless_kept(self, old: _Place | None, new: _Place) -> None:
-        """Tell that the quota of a changed pod may be free, unless it uses the same as before."""
-        if old is not None and not new.uses_the_same(old):
-            self._release(old)
-
-    def _queue_of_place(self, pod: PodInfo | None, *, held: bool) -> str | None:
-        """Return the LocalQueue that a pod with a node was admitted by; else see ``queue_of``."""
-        if pod is None:
-            return None
-        return (held and self._admitted_by.get(pod.uid)) or self.queue_of(pod)
+    def _stays(self, old: _Place, pod: PodInfo, key: str, name: str, *, held: bool) -> bool:
+        """Whether a changed pod counts as before; the new version takes the place of the old."""
+        unit = self._units[old.unit]
+        place = unit.key, unit.local_queue, old.held, old.pod.uid
+        if place != (key, name, held, pod.uid):
+            return False
+        (unit.held if held else unit.waiting)[pod.uid] = pod
+        # The pod may have become Ready.
+        if held and self._counts_ready:
+            self._books.stale[key] = None
+        if pod.cls is not old.pod.cls or pod.terminating is not old.pod.terminating:
+            return False
+        old.pod = pod
+        return True
 
     def _recount(self, key: str) -> None:
         """Count a pod again to which the devices of a shared claim have passed."""
@@ -211,24 +200,23 @@ class QueuedPods:
         """
         known = self._cluster.pods.get(key)
         for pod in (known, old.pod if old else None):
-            if pod is not None and (held := self._cache.held.get(pod.uid)) is not None:
+            if pod is not None and (held := self._books.cache.held.get(pod.uid)) is not None:
                 return held.info, True
         if known is None or known.terminating:
             return None, False
-        ours = self._cache.is_responsible_for(known.cls.scheduler_name)
+        ours = self._books.cache.is_responsible_for(known.cls.scheduler_name)
         return (known if ours else None), False
 
     def _join(self, pod: PodInfo, key: str, name: str, *, held: bool) -> _Place:
         """Add a pod to its unit in the LocalQueue ``name``, and count the quota that it uses."""
         unit = self._units.get(key)
-        if unit is None:
-            unit = self._units[key] = Unit(key, name)
-            self._find_queue(unit)
         # Kueue's rule: the queue of a unit stays once quota is reserved.
-        elif unit.local_queue != name and not unit.held:
-            unit.move_to(name)
-            self._find_queue(unit)
-        self._stale[key] = None
+        if unit is None or (unit.local_queue != name and not unit.held):
+            unit = self._units.setdefault(key, Unit(key))
+            local = self._cluster.get("LocalQueue", unit.namespace, name)
+            # If a LocalQueue changes, all units are made anew.
+            unit.move_to(name, "" if local is None else local.spec.cluster_queue)
+        self._books.stale[key] = None
         amounts: Mapping[FlavorResource, int] = {}
         if not held:
             unit.waiting[pod.uid] = pod
@@ -240,11 +228,6 @@ class QueuedPods:
                 self._use(unit, amounts, 1)
                 self.leaving[unit.queue] += pod.terminating
         return _Place(pod, key, held, amounts, unit.queue)
-
-    def _find_queue(self, unit: Unit) -> None:
-        """Set a unit's ClusterQueue; if a LocalQueue changes, all units are made anew."""
-        local: LocalQueue | None = self._cluster.get("LocalQueue", unit.namespace, unit.local_queue)
-        unit.queue = "" if local is None else local.spec.cluster_queue
 
     def _use(self, unit: Unit, amounts: Mapping[FlavorResource, int], sign: int) -> None:
         """Add the usage of a pod to its unit, or remove it (``sign`` -1)."""
@@ -260,21 +243,21 @@ class QueuedPods:
         for (queue, local), amounts in self._unsettled.items():
             more = {one: amount for one, amount in amounts.items() if amount > 0}
             less = {one: -amount for one, amount in amounts.items() if amount < 0}
-            self._snapshot.add_usage(queue, more)
-            self._snapshot.remove_usage(queue, less)
+            self._books.snapshot.add_usage(queue, more)
+            self._books.snapshot.remove_usage(queue, less)
             self._tallies.use(queue, local, amounts)
         self._unsettled.clear()
 
     def _amounts(self, pod: PodInfo, unit: Unit) -> Mapping[FlavorResource, int]:
         """Return the quota that a pod with a node uses."""
-        queue = self._snapshot.queues.get(unit.queue)
+        queue = self._books.snapshot.queues.get(unit.queue)
         if queue is None:
             return {}
         flavors = self.flavors_of(pod)
         devices, known = self._devices.use(pod), self._known
         if known is not None and not devices and known.is_for(pod.cls, flavors, queue):
             return known.amounts
-        amounts = usage_of(pod, queue, flavors, self._snapshot.flavors, self._cluster, devices)
+        amounts = usage_of(pod, queue, flavors, devices, self._books)
         # If ``flavors`` lacks a resource, its flavor depends on the pod's node: do not keep it.
         if not devices and all(one.flavor == flavors.get(one.resource) for one in amounts):
             self._known = _Known(pod.cls, flavors, queue, amounts)
@@ -286,7 +269,7 @@ class QueuedPods:
         ``released``: whether this may help others; False if the pod is counted again at once.
         """
         unit = self._units[place.unit]
-        self._stale[unit.key] = None
+        self._books.stale[unit.key] = None
         if not place.held:
             unit.waiting.pop(place.pod.uid, None)
             return
@@ -299,14 +282,4 @@ class QueuedPods:
         self._use(unit, place.amounts, -1)
         self.leaving[unit.queue] -= place.pod.terminating
         if released:
-            self._release(place)
-
-    def _release(self, place: _Place) -> None:
-        """Tell that quota which a pod has used may be free."""
-        if place.amounts:
             self._released(place.queue, place.amounts)
-
-
-def pop_first(keys: Keys) -> str:
-    """Remove and return the first key."""
-    return keys.popitem(last=False)[0]

@@ -17,6 +17,7 @@ Source: Kueue 0.20, pkg/controller/core/workload_controller.go.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from podsched.api.conditions import TRUE
@@ -24,6 +25,7 @@ from podsched.config.queues import WaitForPodsReady
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import stored_group
 from podsched.lib.backoff import exponential
+from podsched.queues.objects import Workload
 from podsched.queues.order import EVICTED_BY_READINESS, queue_time
 from podsched.term.admission.places import Places
 
@@ -49,7 +51,7 @@ class Requeuing:
         self._cluster = cluster
         self._strategy = None if settings is None else settings.requeuing_strategy
         #: Whether a unit that was not ready in time keeps its place.
-        self._by_creation = bool(self._strategy) and self._strategy.timestamp == "Creation"
+        self._by_creation = self._strategy is not None and self._strategy.timestamp == "Creation"
         self.places = Places(cluster, by_creation=self._by_creation)
         """Of what has no PodGroup."""
 
@@ -74,10 +76,14 @@ class Requeuing:
         is_annotated = group is not None and group.metadata.annotations.get(DEACTIVATED_BY, "")
         return _RAN_TOO_LONG if is_annotated else ""
 
-    def queued_at(self, key: str, created: float) -> float:
-        """Return the time that orders a unit in its queue: of creation, or of eviction."""
-        reason, at = eviction_of(self._cluster, key)
-        return queue_time(created, reason, at, by_creation=self._by_creation)
+    def in_place(self, workload: Workload) -> Workload:
+        """Return a waiting unit, queued so far when it was created, at its place in the queue."""
+        reason, at = eviction_of(self._cluster, workload.key)
+        if reason:
+            created = workload.queued_at
+            queued_at = queue_time(created, reason, at, by_creation=self._by_creation)
+            workload = replace(workload, queued_at=queued_at)
+        return self.places.put(workload)
 
     def not_before(self, key: str) -> float:
         """Return when a unit may be admitted again; 0.0 if it need not wait."""

@@ -24,7 +24,6 @@ from podsched.lib.bounded_text import parse_json
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.objects import Workload
 from podsched.queues.quota import FlavorResource
-from podsched.term.admission.clock import time_text
 from podsched.term.admission.reserved_devices import PromisedDevice
 from podsched.v1 import objects_pb2 as v1
 
@@ -35,6 +34,14 @@ RESERVATION: Final = "podsched.io/reservation"
 #: Condition of the same object: it has been promised a start. Its message tells the start, also if
 #: it is False because an earlier start was withdrawn.
 RESERVED: Final = "podsched.io/StartReserved"
+#: The last Unix time, in whole seconds, that ``datetime`` can represent.
+_LAST_TIME: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+
+
+def time_text(at: float) -> str:
+    """Return a time for people, in UTC; the last that has a text stands for later ones."""
+    # Users choose limits and grace periods, and their sum may be beyond the year 9999.
+    return datetime.fromtimestamp(min(at, _LAST_TIME), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def start_text(start: str) -> str:

@@ -5,7 +5,7 @@
 | none | reserved | the unit cannot start now, but later, beside all that runs and is reserved |
 | reserved | reserved, earlier | a unit has ended before its limit |
 | reserved | started | its time has come, or there is room before |
-| reserved | withdrawn | it cannot be kept: ``_why_late`` has the reasons |
+| reserved | withdrawn | it cannot be kept: ``withdrawals`` has the reasons |
 
 An annotation of the PodGroup, or of the pod, has the reservation, so that the next leader knows it.
 Quota and nodes are kept for it from its start on: a unit that would still run then may use only
@@ -18,34 +18,33 @@ Source: Slurm's backfill scheduler, https://slurm.schedmd.com/sched_config.html#
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from math import ceil, inf
 from typing import Final, NamedTuple
 
 from podsched.api.objects import PodSpec
-from podsched.cache.cache import Cache
 from podsched.config.queues import Backfill as Settings
 from podsched.framework.pod_groups import stored_group
-from podsched.framework.pods import PodInfo
 from podsched.lib.counted import listed
 from podsched.lib.due_times import DueTimes
 from podsched.queues.backfill.parts import equal_parts, has_one_left
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.objects import PODS, Backfill, Workload
-from podsched.queues.snapshot import Snapshot
-from podsched.term.admission.clock import Clock, time_text
-from podsched.term.admission.endings import Endings, bound_at
+from podsched.term.admission.books import Books
+from podsched.term.admission.endings import Endings
 from podsched.term.admission.holds import Holds
-from podsched.term.admission.limits import SLACK, occupied
+from podsched.term.admission.limits import occupied
 from podsched.term.admission.reservation_text import (
     asked_at_most,
     read_reservation,
     start_text,
+    time_text,
 )
-from podsched.term.admission.reserved_ports import is_port, port_names
+from podsched.term.admission.reserved_ports import port_names
 from podsched.term.admission.timetable import Timetable
-from podsched.term.admission.units import Unit, unit_key
+from podsched.term.admission.units import Unit
+from podsched.term.admission.withdrawals import Withdrawals
 
 #: Seconds between two rounds in which the waiting units are tried again because starts have moved.
 #: A round may move more starts, and tries up to ``_MOST_RESERVED`` units. The pause is doubled
@@ -89,21 +88,11 @@ class ReservationChange(NamedTuple):
 class Reservations:
     """The reservations of all units; see the module's table."""
 
-    def __init__(
-        self,
-        cache: Cache,
-        units: Mapping[str, Unit],
-        endings: Endings,
-        holds: Holds,
-        clock: Clock,
-        settings: Settings,
-    ) -> None:
+    def __init__(self, books: Books, endings: Endings, holds: Holds, settings: Settings) -> None:
         self._settings = settings
-        self._cluster = cache.cluster
-        self._units = units
+        self._books = books
+        self._units = books.units
         self._endings = endings
-        self._clock = clock
-        self._snapshot = Snapshot(())
         self.of: dict[str, Reservation] = {}
         """By the key of the unit."""
         self.enabled = False
@@ -113,24 +102,24 @@ class Reservations:
         self._read: set[str] = set()
         self.changes: dict[str, ReservationChange] = {}
         """By the key of the unit; for who reports them."""
-        #: Keys of units that were returned as due: each is tried once at its start.
-        self._due: set[str] = set()
+        #: The promised starts that have not come yet.
+        self._starts = DueTimes()
         #: When waiting units will have waited for ``minAge``.
         self._old_enough = DueTimes()
         #: By ClusterQueue with backfill, the promised starts that no other one may take.
         self._parts: Mapping[str, int] = {}
         self._freed, self._next_round, self._pause = False, -inf, PAUSE
-        parts = cache, units, endings, holds, self.of, clock
-        self.timetable = Timetable(*parts, min(settings.window or inf, _FARTHEST))
+        window = min(settings.window or inf, _FARTHEST)
+        self.timetable = Timetable(books, endings, holds, self.of, window)
+        self._withdrawals = Withdrawals(books, endings, self.of, self.timetable.ends)
 
-    def begin(self, snapshot: Snapshot) -> None:
+    def begin(self) -> None:
         """Use a new snapshot; ``update`` is called again for all units."""
-        self._snapshot = snapshot
-        self.timetable.begin(snapshot)
+        self.timetable.begin()
         self._old_enough.clear()
         # With EASY more are promised only if units of higher priority come.
         needs = {Backfill.EASY: self._settings.starts_per_queue, Backfill.CONSERVATIVE: inf}
-        policies = {name: queue.backfill for name, queue in snapshot.queues.items()}
+        policies = {name: queue.backfill for name, queue in self._books.snapshot.queues.items()}
         of_queues = {name: needs[one] for name, one in policies.items() if one is not None}
         self.enabled = bool(of_queues)
         self._parts = equal_parts(_MOST_RESERVED, of_queues)
@@ -139,7 +128,7 @@ class Reservations:
         """Forget the reservations of units that are gone, or wait in no queue with backfill."""
         for key in list(self.of):
             unit = self._units.get(key)
-            queue = None if unit is None else self._snapshot.queues.get(unit.queue)
+            queue = None if unit is None else self._books.snapshot.queues.get(unit.queue)
             if unit is None:
                 self._forget(key)
             elif queue is None or queue.backfill is None:
@@ -167,7 +156,7 @@ class Reservations:
             self.withdraw(key, "Suspended", why or "pods of it, or their claims, are missing")
             return None
         # The limit is a part of the shape: a shorter unit may start where a longer one may not.
-        seconds = occupied(self._cluster, unit) + _LATE
+        seconds = occupied(self._books.cluster, unit) + _LATE
         workload = replace(workload, seconds=seconds, shape=(workload.shape, seconds))
         if not unit.held:
             self._update_reservation(unit, workload)
@@ -182,6 +171,8 @@ class Reservations:
             # Only once: afterwards the annotation may be older than the known reservation.
             self._read.add(key)
             found = found or self._stored(unit, workload)
+            if found is not None:
+                self._starts.set(key, found.start)
         if found is None:
             return
         queue, priority, seconds = workload.queue, workload.priority, workload.seconds
@@ -196,7 +187,7 @@ class Reservations:
 
     def _stored(self, unit: Unit, workload: Workload) -> Reservation | None:
         """Return the reservation that the PodGroup of a unit, or one of its pods, has."""
-        group = stored_group(self._cluster, unit.key)
+        group = stored_group(self._books.cluster, unit.key)
         holders = (pod.pod for pod in unit.waiting.values()) if group is None else [group]
         found = (read_reservation(one, workload) for one in holders)
         read = next(filter(None, found), None)
@@ -215,7 +206,7 @@ class Reservations:
         message = f"It {self._promise(key, made)}"
         change = ReservationChange(made, "Reserved", message)
         if old is not None and made.start > old.start:
-            cause, why = self._why_late(key, old, kept_out)
+            cause, why = self._withdrawals.why(key, old, kept_out)
             text = f"The start at {time_text(old.start)} is withdrawn: {why}. {message}"
             change = ReservationChange(made, cause, text, withdrawn=True)
         # Others may be able to start earlier, or have a lower priority and must be planned again.
@@ -227,7 +218,7 @@ class Reservations:
             text = f"{untold.message.partition('. It ')[0]}. {message}"
             change = untold._replace(reservation=made, message=text)
         self.of[key] = made
-        self._due.discard(key)
+        self._starts.set(key, made.start)
         self.changes[key] = change
         self.timetable.set_reservation(key, made)
 
@@ -241,7 +232,7 @@ class Reservations:
         if old is None:
             return
         if not cause:
-            cause, why = self._why_late(key, old, kept_out)
+            cause, why = self._withdrawals.why(key, old, kept_out)
         text = f"The start at {time_text(old.start)} is withdrawn: {why}"
         self._end(key, ReservationChange(None, cause, text, withdrawn=True))
 
@@ -251,143 +242,52 @@ class Reservations:
 
     def _forget(self, key: str) -> None:
         del self.of[key]
-        self._due.discard(key)
+        self._starts.discard(key)
         self._freed = True
         self.timetable.set_reservation(key, None)
 
-    def _why_late(self, key: str, old: Reservation, kept_out: str) -> tuple[str, str]:
-        """Return why a reservation cannot be kept: a condition's reason, and a text."""
-        # From the cause that is certain to the one that is left when no other is known.
-        if missing := self._missing_node(old):
-            return "NodeGone", missing
-        node = self._snapshot.forest.queues.get(old.queue)
-        usage = old.usage.items()
-        if node is None or any(amount > node.potential_available(one) for one, amount in usage):
-            return "QuotaChanged", f"ClusterQueue {old.queue} has less quota"
-        above = [
-            other
-            for other, one in self.of.items()
-            if one.priority > old.priority and one.overlaps(old.start, old.end)
-            if one.usage.keys() & old.usage.keys() or one.nodes.keys() & old.nodes.keys()
-        ]
-        if above:
-            return "Overtaken", f"{above[0]} of higher priority takes what was reserved"
-        overdue = (one for one, end in self.timetable.ends.of.items() if end <= self._clock.now)
-        if over := next((one for one in overdue if self._overlaps(self._units[one], old)), ""):
-            return "LimitExceeded", f"{over} runs for longer than its limit"
-        if found := self._pod_without_queue(key, old):
-            pod, name = found
-            return "NoLongerFits", f"pod {pod.key}, which is in no queue, takes room of node {name}"
-        if kept_out:
-            return "NoLongerFits", kept_out
-        late = (
-            other
-            for other, end in self.timetable.ends.of.items()
-            if self._endings.started_at(self._units[other]) + SLACK < old.start
-            and end > old.start
-            and self._overlaps(self._units[other], old)
-        )
-        if other := next(late, ""):
-            return "Overtaken", f"{other} takes what was reserved"
-        return "NoLongerFits", "its nodes have no room any more"
-
-    def _pod_without_queue(self, key: str, old: Reservation) -> tuple[PodInfo, str] | None:
-        """Return a pod in no queue that takes reserved room of a node, and the node.
-
-        If there are several on the node, it is the one that was bound last.
-        """
-        nodes = self._cluster.nodes
-        others = [o for k, o in self.of.items() if k != key and o.priority >= old.priority]
-        # What is kept on a node grows only when a reservation starts.
-        starts = {o.start for o in others if old.start < o.start < old.end}
-        for name, amounts in old.nodes.items():
-            row = nodes.row_of(name)
-            pods = () if row is None else nodes.pods(row).values()
-            for at in sorted({old.start, *starts}):
-                stay = [pod for pod in pods if self.timetable.ends.of.get(unit_key(pod), inf) > at]
-                need = Counter(amounts)
-                kept = (o.nodes.get(name, {}) for o in others if o.start <= at < o.end)
-                for used in (*(pod.cls.requests for pod in stay), *kept):
-                    need.update(used)
-                without = [pod for pod in stay if unit_key(pod) not in self._units]
-                short = any(
-                    need[one] > nodes.allocatable(one)[row]
-                    for one in amounts
-                    if one != PODS and not is_port(one)
-                )
-                if not short:
-                    without = [p for p in without if not port_names(p.pod.spec).isdisjoint(amounts)]
-                if without:
-                    return max(without, key=bound_at), name
-        return None
-
-    def _overlaps(self, unit: Unit, old: Reservation) -> bool:
-        """Whether a unit uses quota of a reservation, or the same resources of its nodes."""
-        return bool(unit.usage.keys() & old.usage.keys()) or any(
-            amount and resource in old.nodes.get(pod.node_name, ())
-            for pod in unit.held.values()
-            for resource, amount in pod.cls.requests.items()
-        )
-
     # ------------------------------------------------------------------ what is to be done
+
+    def due(self) -> list[str]:
+        """Return the keys of the units whose promised start has come."""
+        return [key for key, one in self.of.items() if one.start <= self._books.now]
 
     def take_due(self) -> list[str]:
         """Return the keys of the units whose promised start has come since the last call."""
         # Once for each unit: one that finds no room at its start would be tried without end.
-        due = [key for key in self.due() if key not in self._due]
-        self._due.update(due)
-        return due
+        return [key for key, _ in self._starts.pop_due(self._books.now)]
 
-    def take_old_enough(self) -> list[str]:
-        """Return the ClusterQueues of the units that have waited for ``minAge`` by now."""
-        grown = [key for key, _ in self._old_enough.pop_due(self._clock.now)]
-        queues = [self._units[key].queue for key in grown if key in self._units]
-        # A unit may have moved to a LocalQueue or ClusterQueue that does not exist.
-        return [name for name in queues if name in self._snapshot.queues]
-
-    def due(self) -> list[str]:
-        """Return the keys of the units whose promised start has come."""
-        return [key for key, one in self.of.items() if one.start <= self._clock.now]
-
-    def take_disturbed(self) -> list[str]:
-        """Return the ClusterQueues of reservations whose nodes are gone or unschedulable."""
-        version = self._cluster.version("Node")
-        if not self.of or version == self._nodes_version:
-            return []
-        self._nodes_version = version
-        return [one.queue for one in self.of.values() if self._missing_node(one)]
-
-    def _missing_node(self, one: Reservation) -> str:
-        """Return why a node of a reservation cannot be used, or ""."""
-        nodes = self._cluster.nodes
-        for name in one.nodes:
-            row = nodes.row_of(name)
-            if row is None:
-                return f"node {name} is gone"
-            if nodes.node(row).spec.unschedulable:
-                return f"node {name} is unschedulable"
-        return ""
-
-    def take_freed(self) -> bool:
-        """Whether others may start earlier, because a reservation has ended or moved.
-
-        Returns True at most once in a pause, since each round may move others in turn; see
-        ``PAUSE``.
-        """
-        now = self._clock.now
-        freed = self._freed and now >= self._next_round
-        if freed:
+    def take_queues(self) -> Collection[str]:
+        """Return the ClusterQueues in which a start may have to be promised, or moved."""
+        queues, known = [*self._disturbed()], self._books.snapshot.queues
+        # Of units that have waited for ``minAge`` by now.
+        grown = [key for key, _ in self._old_enough.pop_due(self._books.now)]
+        queues += [self._units[key].queue for key in grown if key in self._units]
+        # Others may start earlier, because a reservation has ended or moved. But only once in a
+        # pause, since each round may move others in turn.
+        now = self._books.now
+        if self._freed and now >= self._next_round:
             calm = now >= self._next_round + self._pause
             self._pause = PAUSE if calm else min(2 * self._pause, _LONGEST_PAUSE)
             self._freed, self._next_round = False, now + self._pause
-        return freed
+            queues += known
+        # A unit may have moved to a LocalQueue or ClusterQueue that does not exist.
+        return dict.fromkeys(name for name in queues if name in known)
+
+    def _disturbed(self) -> Iterator[str]:
+        """Yield the ClusterQueues of reservations whose nodes are gone or unschedulable."""
+        version = self._books.cluster.version("Node")
+        if self.of and version != self._nodes_version:
+            self._nodes_version = version
+            for one in self.of.values():
+                if self._withdrawals.missing_node(one):
+                    yield one.queue
 
     def next_time(self) -> float | None:
         """Return the next time at which a unit is due, or others have to be tried again."""
-        times = [one.start for key, one in self.of.items() if key not in self._due]
-        times += [self._next_round] if self._freed else []
-        grown = self._old_enough.next_time()
-        return min(times if grown is None else [*times, grown], default=None)
+        round_ = self._next_round if self._freed else None
+        times = self._starts.next_time(), self._old_enough.next_time(), round_
+        return min((time for time in times if time is not None), default=None)
 
     def promise(self, key: str) -> str:
         """Return the promise to a unit as a clause of a message; "" without one."""
@@ -414,7 +314,7 @@ class Reservations:
         if not has_one_left(workload.queue, _MOST_RESERVED, self._parts, promised):
             return False
         grown = workload.queued_at + settings.min_age
-        if settings.min_age and grown > self._clock.now:
+        if settings.min_age and grown > self._books.now:
             self._old_enough.set(key, grown)
             return False
         who = key, workload.queue, workload.priority

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from podsched.queues.quota import FlavorResource
+from podsched.term.admission.units import Unit
 
 
 class QueueKey(NamedTuple):
@@ -17,13 +18,12 @@ class QueueKey(NamedTuple):
     key: str
 
 
-class Standing(NamedTuple):
-    """The queues of a unit, and whether it waits or runs: both, if only some of its pods wait."""
+class _Standing(NamedTuple):
+    """The queues of a unit, and as what it counts there: as pending, or as admitted."""
 
     queue: str
     local_queue: str
-    waits: bool
-    runs: bool
+    admitted: bool
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Tallies:
 
     def __init__(self) -> None:
         self._of: defaultdict[QueueKey, Tally] = defaultdict(Tally)
-        self._standings: dict[str, Standing] = {}
+        self._standings: dict[str, _Standing] = {}
         self.changed: dict[QueueKey, None] = {}
         """The queues whose tally has changed since the reader last cleared this."""
 
@@ -54,20 +54,17 @@ class Tallies:
         self._of.clear()
         self._standings.clear()
 
-    def set_standing(self, unit: str, standing: Standing | None) -> None:
-        """Count a unit in its queues; None: it is gone."""
-        old = self._standings.get(unit)
-        if old == standing:
-            return
-        for one, sign in ((old, -1), (standing, 1)):
+    def update(self, unit: Unit) -> None:
+        """Count a changed unit in its queues; one without pods no more."""
+        old, new = self._standings.pop(unit.key, None), None
+        if unit.held or unit.waiting:
+            new = _Standing(unit.queue, unit.local_queue_key, bool(unit.held))
+            self._standings[unit.key] = new
+        for one, sign in ((old, -1), (new, 1)) if old != new else ():
             if one is not None:
                 for tally in self._both(one.queue, one.local_queue):
-                    tally.pending += sign * (one.waits and not one.runs)
-                    tally.admitted += sign * one.runs
-        if standing is None:
-            del self._standings[unit]
-        else:
-            self._standings[unit] = standing
+                    tally.admitted += sign * one.admitted
+                    tally.pending += sign * (not one.admitted)
 
     def use(self, queue: str, local_queue: str, amounts: Mapping[FlavorResource, int]) -> None:
         """Add amounts to the usage of both queues; amounts below 0 reduce it."""

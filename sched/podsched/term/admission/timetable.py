@@ -16,7 +16,6 @@ from math import ceil, inf
 from typing import Final, NamedTuple
 
 from podsched.api.objects import ResourceClaim
-from podsched.cache.cache import Cache
 from podsched.framework.pod_groups import Beside, Try
 from podsched.framework.pods import PodInfo
 from podsched.queues.assignment import Assignment
@@ -26,14 +25,13 @@ from podsched.queues.choices import fitting, fitting_into
 from podsched.queues.cycle import Rules
 from podsched.queues.objects import PODS, Workload
 from podsched.queues.quota import Amounts, FlavorResource
-from podsched.queues.snapshot import Snapshot
-from podsched.term.admission.clock import Clock, time_text
+from podsched.term.admission.books import Books
 from podsched.term.admission.endings import Endings
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import SLACK
 from podsched.term.admission.node_room import NodeRoom
 from podsched.term.admission.placeholders import Placeholders, counts_labels
-from podsched.term.admission.reservation_text import start_text
+from podsched.term.admission.reservation_text import start_text, time_text
 from podsched.term.admission.reserved_devices import (
     PromisedDevice,
     deallocated_claims,
@@ -71,23 +69,20 @@ class Timetable:
 
     def __init__(
         self,
-        cache: Cache,
-        units: Mapping[str, Unit],
+        books: Books,
         endings: Endings,
         holds: Holds,
         reserved: Mapping[str, Reservation],
-        clock: Clock,
         window: float,
     ) -> None:
         """``reserved``: by key of the unit. ``window``: seconds ahead that starts are searched."""
-        self._cluster = cache.cluster
-        self._units = units
-        self._clock = clock
+        self._books = books
+        self._cluster = books.cluster
+        self._units = books.units
         self._holds = holds
         self._reserved = reserved
         self._window = window
-        self._snapshot = Snapshot(())
-        self.ends = UnitEnds(cache.cluster, endings, clock)
+        self.ends = UnitEnds(books, endings)
         self._plan: Plan | None = None
         #: The time until which the plan is valid, and the endings of the pods on each node.
         self._plan_until = -inf
@@ -97,12 +92,11 @@ class Timetable:
         #: When units that wait for their victims will have started and ended, by key.
         self._hold_ends: dict[str, float] = {}
         self._phases: list[_Phase] = []
-        self._placeholders = Placeholders(cache)
+        self._placeholders = Placeholders(books.cache)
 
-    def begin(self, snapshot: Snapshot) -> None:
+    def begin(self) -> None:
         """Use a new snapshot; ``update`` is called again for all units."""
-        self._snapshot = snapshot
-        self.ends.clear()
+        self.ends.of.clear()
         self.outdate()
 
     def outdate(self) -> None:
@@ -142,7 +136,7 @@ class Timetable:
 
     def _phases_of(self, key: str) -> Iterator[_Phase]:
         """Yield the phases of a hold: it keeps the quota of each victim as soon as that is gone."""
-        hold, ends, now = self._holds.of[key], self._planned, self._clock.now
+        hold, ends, now = self._holds.of[key], self._planned, self._books.now
         gone = {at for one in hold.victims if now < (at := ends.get(one, now)) < inf}
         times = [now, *sorted(gone), max(self._hold_ends[key], now, *gone)]
         for start, end in pairwise(times):
@@ -156,14 +150,14 @@ class Timetable:
     def plan(self) -> Plan:
         """Return the plan of all running units, holds and reservations, made anew if outdated."""
         # Holds change with their victims, so a plan with holds is used only once.
-        held, now = bool(self._holds.of or self._hold_ends), self._clock.now
+        held, now = bool(self._holds.of or self._hold_ends), self._books.now
         if self._plan is not None and now < self._plan_until and not held:
             return self._plan
         ends = self._planned = self._planned_ends()
         times = [*ends.values()]
         for one in self._reserved.values():
             times += (one.start, one.end)
-        profile = Profile(now, self._snapshot.forest, times)
+        profile = Profile(now, self._books.snapshot.forest, times)
         self._pods_on = {}
         for key, end in ends.items():
             unit = self._units[key]
@@ -204,7 +198,7 @@ class Timetable:
         gone = [(one.queue, one.usage, ends.get(one.key, inf)) for one in victims]
         who = workload.key, workload.queue, workload.priority
         # It starts only when its victims are gone.
-        starts = self.ends.gone_at([one.key for one in victims], self._clock.now)
+        starts = self.ends.gone_at([one.key for one in victims], self._books.now)
         until = self.ends.end_from(self._units[workload.key], starts)
         found = plan.delays(*who, usage, until, gone)
         if found is None:
@@ -218,7 +212,7 @@ class Timetable:
         A unit that was promised the nodes of the victims cannot start on time otherwise: until they
         are gone they take the room, and the unit that evicts them is nominated there.
         """
-        gone = self.ends.gone_at([one.key for one in victims], self._clock.now)
+        gone = self.ends.gone_at([one.key for one in victims], self._books.now)
         own = self._reserved.get(workload.key)
         if own is not None and gone > own.start:
             return "its victims would be gone only after its promised start"
@@ -233,7 +227,7 @@ class Timetable:
         others = self.plan().others(workload.key, workload.priority)
         others = dict(sorted(others.items(), key=lambda item: item[1].start))
         pod = next(iter(self._units[workload.key].waiting.values()))
-        now = self._clock.now
+        now = self._books.now
         until = self.ends.end_from(self._units[workload.key], now)
         for key, one in others.items():
             for node, amounts in self._taken([one], now, until):
@@ -277,7 +271,7 @@ class Timetable:
         others = self.plan().others(workload.key, workload.priority)
         found, gone = [], {one.key for one in victims}
         if at is None:
-            at = self._clock.now
+            at = self._books.now
             until = self.ends.end_from(self._units[workload.key], self.ends.gone_at(gone, at))
         else:  # Then a start is to be promised, which may be late.
             until = at + workload.seconds
@@ -390,8 +384,8 @@ class Timetable:
         for them; a new one must leave it to a head that blocks its queue.
         """
         plan, known = self.plan(), self._reserved.get(workload.key)
-        now = self._clock.now
-        queue = self._snapshot.queues[workload.queue]
+        now = self._books.now
+        queue = self._books.snapshot.queues[workload.queue]
         others, units = plan.others(workload.key, workload.priority), self._units
         ending: list[tuple[float, str, Amounts]] = [
             (end, units[key].queue, units[key].usage) for key, end in self._planned.items()
@@ -419,10 +413,10 @@ class Timetable:
             more = [(one.queue, one.usage) for one in active]
             more += [(p.queue, p.usage) for p in self._phases if now < p.start <= at < p.end]
             less = [*ended.items(), *(taken if at in kept else ())]
-            with self._snapshot.with_changes(less, more):
-                choices = [*fitting(self._snapshot, queue, workload, rules)]
+            with self._books.snapshot.with_changes(less, more):
+                choices = [*fitting(self._books.snapshot, queue, workload, rules)]
                 if known is not None and at in kept:
-                    choices += fitting_into(self._snapshot, workload, rules, known.usage)
+                    choices += fitting_into(self._books.snapshot, workload, rules, known.usage)
             for assignment in choices:
                 of_usage = frozenset(assignment.usage.items())
                 # The plan returns all start times for a usage, so it is called once for each usage.

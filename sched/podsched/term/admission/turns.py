@@ -30,8 +30,7 @@ from podsched.queues.objects import Workload
 from podsched.queues.order import Requeue, queue_order, stays_in_heap
 from podsched.queues.pending import Lacks, Pending, PendingByUsage
 from podsched.queues.quota import FlavorResource
-from podsched.queues.snapshot import Snapshot
-from podsched.term.admission.clock import Clock
+from podsched.term.admission.books import Books
 from podsched.term.admission.histories import Histories
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.releases import Releases
@@ -47,13 +46,18 @@ class Turns:
     """The waiting units by queue, and why a queue's head is not tried now; see the module."""
 
     def __init__(
-        self, holds: Holds, histories: Histories, requeuing: Requeuing, clock: Clock
+        self,
+        books: Books,
+        holds: Holds,
+        histories: Histories,
+        requeuing: Requeuing,
+        releases: Releases,
     ) -> None:
+        self._books = books
         self._holds = holds
         self._histories = histories
         self._requeuing = requeuing
-        self._clock = clock
-        self._snapshot = Snapshot(())
+        self._releases = releases
         self.pending: dict[str, Pending | PendingByUsage] = {}
         #: By key of the unit, those that wait or are being decided about.
         self.workloads: dict[str, Workload] = {}
@@ -61,7 +65,6 @@ class Turns:
         self._tried: set[str] = set()
         self.backoffs = DueTimes()
         """Before these times units are not tried, also if they begin to wait only later."""
-        self.releases = Releases()
         #: Names of queues that may have a head to try.
         self.ready: dict[str, None] = {}
         #: Queues whose head was tried in vain, with the head's place in the queue's order.
@@ -71,34 +74,38 @@ class Turns:
         #: Keys of units that fit no nodes, and of those among them that an event may have helped.
         self._parked: dict[str, None] = {}
         self._helped: dict[str, None] = {}
-        #: Keys of units whose promised start has come since the last ``pop_heads``.
-        self._due: dict[str, None] = {}
+        self.due: dict[str, None] = {}
+        """Keys of units whose promised start has come: they are tried with the next heads."""
         self.entered: dict[str, None] = {}
         """The keys of units that have entered their queue; for who reports it."""
 
-    def begin(self, snapshot: Snapshot, queues: Iterable[ClusterQueue]) -> None:
+    def begin(self, queues: Iterable[ClusterQueue]) -> None:
         """Start with new queues and without units; backoffs are kept."""
-        self._snapshot = snapshot
-        for of_units in (self.workloads, self._parked, self._helped, self._due, self._tried):
+        for of_units in (self.workloads, self._parked, self._helped, self.due, self._tried):
             of_units.clear()
-        for of_queues in (self.pending, self.ready, self.blocked, self.releases, self._keepers):
+        for of_queues in (self.pending, self.ready, self.blocked, self._releases, self._keepers):
             of_queues.clear()
         for one in queues:
             name = one.metadata.name
-            strategy, usage = snapshot.queues[name].strategy, self._histories.usage
+            strategy, usage = self._books.snapshot.queues[name].strategy, self._histories.usage
             by_usage = self._histories.orders(one)
             self.pending[name] = PendingByUsage(strategy, usage) if by_usage else Pending(strategy)
 
     def refresh(self) -> None:
         """Have units tried again that events may have helped, or whose backoff has ended."""
         for key in list(self._helped):
-            if self._tried_again_at(key) <= self._clock.now:
+            if self._tried_again_at(key) <= self._books.now:
                 del self._helped[key]
-                self._unpark(key)
-        for key, _ in self.backoffs.pop_due(self._clock.now):
+                self._parked.pop(key, None)
+                if (workload := self.workloads.get(key)) is not None:
+                    # Its hold lasts until it is a head: others would take its quota before that.
+                    if (hold := self._holds.of.get(key)) is not None:
+                        hold.helped = True
+                    self._try_shape(workload)
+        for key, _ in self.backoffs.pop_due(self._books.now):
             if key in self.workloads:
                 self._enter(self.workloads[key])
-        for name, freed in self.releases.take(self._snapshot.forest.queues).items():
+        for name, freed in self._releases.take(self._books.snapshot.forest.queues).items():
             self.try_again(name, freed)
 
     def next_time(self) -> float | None:
@@ -116,7 +123,7 @@ class Turns:
         if old is not None:
             del self.workloads[key]
             self.pending[old.queue].remove(key)
-            self._lift(key)
+            self._holds.lift(key)
             self._parked.pop(key, None)
             self._end_trials(old, workload)
         if workload is None:
@@ -124,7 +131,7 @@ class Turns:
         self.workloads[key] = workload
         pending = self.pending[workload.queue]
         until = 0.0 if key in self.backoffs else self._requeuing.not_before(key)
-        if until > self._clock.now:
+        if until > self._books.now:
             self.backoffs.set(key, until)
         if key in self.backoffs:
             pending.requeue(workload, Requeue.GENERIC, backoff=True)
@@ -140,7 +147,7 @@ class Turns:
             self._try_shape(old)
         if self._keepers.get(name) == key and (new is None or not _asks_the_same(old, new)):
             del self._keepers[name]
-            self.releases.add(name)
+            self._releases.add(name)
 
     def _enter(self, workload: Workload) -> None:
         """Put a unit into its queue."""
@@ -179,11 +186,11 @@ class Turns:
                 found.append(head)
         for head in found:
             self._tried.add(head.key)
-            self._lift(head.key)
+            self._holds.lift(head.key)
             # A unit of higher priority may have become the head meanwhile. In StrictFIFO it may
             # block the queue, and then quota would be kept in vain for the unit with the hold.
             for key in served.get(head.queue, ()):
-                self._lift(key)
+                self._holds.lift(key)
         return found
 
     def _pop_due(self) -> list[Workload]:
@@ -194,7 +201,7 @@ class Turns:
         """
         found = [
             self.workloads[key]
-            for key in take_all(self._due)
+            for key in take_all(self.due)
             if key in self.workloads and key not in self.backoffs and key not in self._holds.of
         ]
         for one in found:
@@ -240,7 +247,7 @@ class Turns:
         workload = self.workloads[key] = replace(workload, tried=tried, shape=shape)
         if parked:
             self._parked[key] = None
-        strategy = self._snapshot.queues[name].strategy
+        strategy = self._books.snapshot.queues[name].strategy
         pending = self.pending[name]
         pending.requeue(workload, reason, untried=bool(tried), lacks=lacks)
         stays = stays_in_heap(strategy, reason, untried=bool(tried), backoff=False)
@@ -275,18 +282,6 @@ class Turns:
         self.blocked.pop(queue, None)
         self.ready[queue] = None
 
-    def try_due(self, key: str, queue: str) -> None:
-        """Have a unit tried whose promised start has come, and the others of its queue again."""
-        self._due[key] = None
-        self.try_again(queue)
-
-    def _lift(self, key: str) -> None:
-        """End the hold of a unit, and release the quota that it kept."""
-        hold = self._holds.of.get(key)
-        if hold is not None:
-            self._holds.lift(key)
-            self.releases.add(hold.queue, hold.counted)
-
     def _tried_again_at(self, key: str) -> float:
         """Return when a unit is tried again after an event that may have helped it.
 
@@ -296,16 +291,6 @@ class Turns:
         """
         hold = self._holds.of.get(key)
         return hold.since + PAUSE if hold is not None and hold.victims else 0.0
-
-    def _unpark(self, key: str) -> None:
-        """Have a unit that was helped by an event tried again, and others of its shape."""
-        self._parked.pop(key, None)
-        workload = self.workloads.get(key)
-        if workload is not None:
-            # Its hold lasts until it is a head: others would take its quota before it is tried.
-            if (hold := self._holds.of.get(key)) is not None:
-                hold.helped = True
-            self._try_shape(workload)
 
     def _try_shape(self, workload: Workload) -> None:
         """Have a unit, if it waits still, and others of its shape in its queue tried again."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 
-from podsched.framework.nodes import ClusterView
-from podsched.term.admission.clock import Clock
+from podsched.term.admission.books import Books
 from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.limits import SLACK, grace, occupied
 from podsched.term.admission.units import Unit
@@ -18,28 +17,18 @@ from podsched.term.admission.units import Unit
 class UnitEnds:
     """The ends of the units that have held pods."""
 
-    def __init__(self, cluster: ClusterView, endings: Endings, clock: Clock) -> None:
-        self._cluster = cluster
-        self._clock = clock
+    def __init__(self, books: Books, endings: Endings) -> None:
+        self._books = books
+        self._cluster = books.cluster
         self._endings = endings
         self.of: dict[str, float] = {}
         """When the quota and nodes of a unit with held pods are free again, by key."""
-        #: The seconds that the eviction of such a unit would take, by key.
-        self._graces: dict[str, float] = {}
-
-    def clear(self) -> None:
-        """Forget all units."""
-        self.of.clear()
-        self._graces.clear()
 
     def update(self, unit: Unit) -> bool:
         """Take in a unit that has changed; return whether it has held pods, or had some."""
         had = self.of.pop(unit.key, None)
         if unit.held:
             self.of[unit.key] = self._end_of(unit)
-            self._graces[unit.key] = grace(unit) + SLACK
-        elif had is not None:
-            del self._graces[unit.key]
         return had is not None or bool(unit.held)
 
     def _end_of(self, unit: Unit, joined: float | None = None) -> float:
@@ -52,7 +41,7 @@ class UnitEnds:
         if begun == inf:
             # The limit counts from the start of the first pod that is left, which may be any of
             # them, also one that joins. The latest start makes the end an upper bound.
-            starts = (min(self._clock.now, bound_at(pod)) for pod in pods)
+            starts = (min(self._books.now, bound_at(pod)) for pod in pods)
             begun = max(starts) if joined is None else joined
         end = begun + occupied(self._cluster, unit, joining=joined is not None)
         if all(pod.terminating for pod in pods):
@@ -75,7 +64,7 @@ class UnitEnds:
         """Return when all of these units are gone if they are ``evicted`` at a time."""
         # They may not be terminating yet: then their pods do not say when they will be gone.
         found = (
-            self.still(min(self.of[key], evicted + self._graces[key]))
+            self.still(min(self.of[key], evicted + grace(self._books.units[key]) + SLACK))
             for key in victims
             if key in self.of
         )
@@ -83,4 +72,4 @@ class UnitEnds:
 
     def still(self, end: float) -> float:
         """Return the end, or now + ``SLACK`` for a unit that should have ended already."""
-        return end if end > self._clock.now else self._clock.now + SLACK
+        return end if end > self._books.now else self._books.now + SLACK

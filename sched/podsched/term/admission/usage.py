@@ -10,11 +10,11 @@ import json
 from collections.abc import Mapping
 
 from podsched.api.queue_labels import FLAVORS_ANNOTATION
-from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
 from podsched.lib.bounded_text import parse_json
-from podsched.queues.objects import PODS, ClusterQueue, Flavor
+from podsched.queues.objects import PODS, ClusterQueue
 from podsched.queues.quota import FlavorResource
+from podsched.term.admission.books import Books
 
 #: The flavor of each resource.
 Flavors = Mapping[str, str]
@@ -41,14 +41,12 @@ def usage_of(
     pod: PodInfo,
     queue: ClusterQueue,
     flavors: Flavors,
-    known: Mapping[str, Flavor],
-    cluster: ClusterView,
     devices: Mapping[str, int],
+    books: Books,
 ) -> dict[FlavorResource, int]:
     """Return the quota that a pod with a node uses, without resources that the queue lacks.
 
-    ``flavors``: as the pod was admitted. ``known``: the ResourceFlavors by name. ``devices``: the
-    amounts of its claims, by resource.
+    ``flavors``: as the pod was admitted. ``devices``: the amounts of its claims, by resource.
     """
     amounts: dict[FlavorResource, int] = {}
     for resource, number in (*pod.cls.requests.items(), *devices.items(), (PODS, 1)):
@@ -57,20 +55,18 @@ def usage_of(
             continue
         flavor = flavors.get(resource, "")
         if flavor not in group.flavors:
-            flavor = _flavor_of_node(pod, group.flavors, known, cluster)
+            flavor = _flavor_of_node(pod, group.flavors, books)
         key = FlavorResource(flavor, resource)
         amounts[key] = amounts.get(key, 0) + number
     return amounts
 
 
-def _flavor_of_node(
-    pod: PodInfo, names: tuple[str, ...], known: Mapping[str, Flavor], cluster: ClusterView
-) -> str:
+def _flavor_of_node(pod: PodInfo, names: tuple[str, ...], books: Books) -> str:
     """Return the first flavor whose labels the pod's node has; the first of all if none."""
-    node = cluster.get("Node", "", pod.node_name)
+    node = books.cluster.get("Node", "", pod.node_name)
     labels: Mapping[str, str] = {} if node is None else node.metadata.labels
     for name in names:
-        flavor = known.get(name)
+        flavor = books.snapshot.flavors.get(name)
         if flavor is not None and flavor.labels.items() <= dict(labels).items():
             return name
     return names[0]

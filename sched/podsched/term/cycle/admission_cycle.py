@@ -134,7 +134,8 @@ class AdmissionCycle(TermPart):
 
     async def run(self, now: float) -> None:
         admission = self._admission
-        heads = admission.heads()
+        heads = admission.turns.pop_heads()
+        admission.count(())
         blocking, due = self._still_blocking(heads), admission.reservations.due()
         cycle = Cycle(admission.snapshot, heads, admission.rules, blocking, due)
         # With fair sharing, the quota that one head gets may change which head is next.
@@ -165,7 +166,7 @@ class AdmissionCycle(TermPart):
                 await self._decide_together(cycle, joined, now)
         except BaseException:
             # The snapshot still counts quota that heads of this cycle took and no unit has got.
-            admission.discard()
+            admission.outdated = True
             raise
         cycle.taken.end()
         self._unit_reports.withdraw_unheld()
@@ -341,7 +342,8 @@ class AdmissionCycle(TermPart):
             cycle.taken.claim(chosen.victims)
             self._endings.preempted(workload.key, chosen.victims, chosen.notes)
             admission.turns.requeue(workload, Requeue.PENDING_PREEMPTION, parked=True)
-            admission.hold(workload, chosen.assignment.need, victims)
+            admission.holds.add(workload.key, workload.queue, chosen.assignment.need, victims)
+            admission.count(())
             why = chosen.assignment.message or result.status.message
             self._unit_reports.waits(workload.key, Waiting.PREEMPTED, f"{why}. {chosen.message}")
             return
@@ -380,7 +382,7 @@ class AdmissionCycle(TermPart):
     def _back_off(self, workload: Workload) -> None:
         failed = self._errors[workload.key] = self._errors.get(workload.key, 0) + 1
         pause = exponential(FIRST_BACKOFF, LONGEST_BACKOFF, failed)
-        self._admission.turns.back_off(workload, self._admission.clock.now + pause)
+        self._admission.turns.back_off(workload, self._admission.books.now + pause)
 
 
 def _placement_message(result: GroupDecision) -> str:

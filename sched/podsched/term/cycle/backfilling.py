@@ -77,7 +77,7 @@ class Backfilling(TermPart):
         """Yield the terms that a unit was promised, once its start has come."""
         made = self._reservations.of.get(workload.key)
         admission = self._admission
-        if made is None or workload.key not in admission.units or made.start > admission.clock.now:
+        if made is None or workload.key not in admission.units or made.start > admission.books.now:
             return
         for one in fitting_into(admission.snapshot, workload, admission.rules, made.usage):
             yield FlavorTerms(self._kinds, workload, one)

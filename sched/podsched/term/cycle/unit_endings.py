@@ -59,7 +59,7 @@ class UnitEndings(TermPart):
 
     def __init__(self, parts: TermParts) -> None:
         super().__init__(parts)
-        self._admission.clock.epoch = parts.wall() - parts.clock()
+        self._admission.books.epoch = parts.wall() - parts.clock()
         self._reported: set[str] = set()
         """The keys of units whose eviction was reported."""
         self._requested: set[str] = set()
@@ -154,7 +154,7 @@ class UnitEndings(TermPart):
         if ending.deactivated_by:
             self._annotate(key, DEACTIVATED_BY, ending.deactivated_by)
         elif ending.late is not None:
-            until = self._admission.clock.now + self._admission.requeuing.backoff(ending.late)
+            until = self._admission.books.now + self._admission.requeuing.backoff(ending.late)
             self._admission.turns.backoffs.set(key, until)
             self._annotate(key, REQUEUE_COUNT, str(ending.late))
 
