@@ -318,7 +318,7 @@ class Reservations:
             self._old_enough.set(key, grown)
             return False
         who = key, workload.queue, workload.priority
-        return self.timetable.plan().may_reserve(*who, policy, settings.starts_per_queue)
+        return self.timetable.outlook.plan.may_reserve(*who, policy, settings.starts_per_queue)
 
 
 def _asked(unit: Unit, workload: Workload) -> tuple[Counter[str], Counter[str]]:

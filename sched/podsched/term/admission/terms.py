@@ -239,8 +239,8 @@ class FlavorTerms:
         reservations = self._admission.reservations
         if not reservations.of:
             return ""
-        need, gone = self.assignment.need, [one.workload for one in victims]
-        return reservations.timetable.delay(self._workload, need, gone)
+        keys = [one.workload.key for one in victims]
+        return reservations.timetable.delay(self._workload, self.assignment.need, keys)
 
     # ------------------------------------------------------------------ victims
 
@@ -299,8 +299,8 @@ class FlavorTerms:
         reservations, pods = self._admission.reservations, self._pods(victims)
         if not reservations.of:
             return pods
-        gone = [one.workload for one in victims]
-        beside = reservations.timetable.beside(self._workload, gone)
+        keys = [one.workload.key for one in victims]
+        beside = reservations.timetable.beside(self._workload, keys)
         return Try([*pods, *self.placeholders], beside.pods, beside.claims)
 
     def _spared(self, budgets: _Budgets) -> frozenset[str]:

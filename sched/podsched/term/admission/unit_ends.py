@@ -60,6 +60,10 @@ class UnitEnds:
         # They may have longer deadlines, or grace periods, than those that run.
         return self.still(self._end_of(unit, at))
 
+    def end_after(self, unit: Unit, victims: Iterable[str]) -> float:
+        """Return when the waiting pods of a unit end that start once its victims are gone."""
+        return self.end_from(unit, self.gone_at(victims, self._books.now))
+
     def gone_at(self, victims: Iterable[str], evicted: float) -> float:
         """Return when all of these units are gone if they are ``evicted`` at a time."""
         # They may not be terminating yet: then their pods do not say when they will be gone.
