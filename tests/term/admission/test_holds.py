@@ -10,7 +10,6 @@ from podsched.queues.quota import Quota
 from podsched.queues.snapshot import Snapshot
 from podsched.term.admission.books import Books
 from podsched.term.admission.holds import Holds
-from podsched.term.admission.releases import Releases
 from podsched.term.admission.units import Unit
 from support.queue_trees import CPU
 
@@ -23,8 +22,7 @@ class World:
         self.books = Books(Cache(), snapshot=self.snapshot)
         self.units = self.books.units
         self.units |= {key: Unit(key, "team", "team") for key in ("a", "b")}
-        self.releases = Releases()
-        self.holds = Holds(self.books, self.releases)
+        self.holds = Holds(self.books)
         for unit in self.units.values():
             unit.held["pod"] = cast(Any, None)
             unit.usage[CPU] = 3
@@ -67,7 +65,7 @@ def test_a_hold_that_ends_leaves_usage_and_has_its_units_looked_at_again() -> No
     world.books.stale.clear()
     world.holds.lift("new")
     assert world.used() == 6
-    assert world.releases.take(world.snapshot.forest.queues) == {"team": {CPU}}
+    assert world.books.freed == [("team", {CPU})]
     assert world.books.stale.keys() == {"new", "a", "b"}
     assert not world.holds.is_victim("a")
     world.holds.lift("new")

@@ -23,7 +23,6 @@
 - ``problems``: why a unit cannot wait in its queue
 - ``holds``: quota that is kept for units that wait for their victims
 - ``turns``: the waiting units, and the heads that are tried next
-- ``releases``: quota that was released, for the units that lack it
 - ``queued_pods``: the pods of queues, each counted for its unit
 - ``admission``: the queues with their units and usage, kept current with the cluster
 - ``terms``: the flavors that a unit may start on, and its victims

@@ -35,7 +35,6 @@ from podsched.term.admission.histories import Histories
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.problems import Problem, QueueStates, find_problem
 from podsched.term.admission.queued_pods import QueuedPods
-from podsched.term.admission.releases import Releases
 from podsched.term.admission.requeuing import Requeuing
 from podsched.term.admission.reservations import Reservations
 from podsched.term.admission.tallies import QueueKey, Tallies
@@ -88,17 +87,15 @@ class Admission:
         self._stale_later: Keys = OrderedDict()
         self.requeuing = Requeuing(cache.cluster, settings.wait_for_pods_ready)
         self.endings = Endings(self.books, settings.wait_for_pods_ready, self.requeuing)
-        releases = Releases()
-        self.holds = Holds(self.books, releases)
+        self.holds = Holds(self.books)
         self.reservations = Reservations(self.books, self.endings, self.holds, settings.backfill)
-        self.turns = Turns(self.books, self.holds, self.histories, self.requeuing, releases)
+        self.turns = Turns(self.books, self.holds, self.histories, self.requeuing)
         devices = DeviceQuota(cache.cluster, settings.resources.device_class_mappings)
         self.pods = QueuedPods(
             self.books,
             self._queues_only,
             devices,
             self.tallies,
-            released=releases.add,
             running_changed=self.reservations.timetable.outdate,
             counts_ready=self.endings.waits_for_ready,
         )

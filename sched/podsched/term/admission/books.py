@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from podsched.cache.cache import Cache
 from podsched.framework.nodes import ClusterView
+from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.term.admission.units import Unit
 
@@ -28,6 +30,11 @@ class Books:
     snapshot: Snapshot = field(default_factory=lambda: Snapshot(()))
     stale: Keys = field(default_factory=OrderedDict)
     """Keys of units that have changed: they are refreshed in the same step."""
+    freed: list[tuple[str, Collection[FlavorResource] | None]] = field(default_factory=list)
+    """ClusterQueues in which quota was released, and the quotas of which less is used; None: any.
+
+    Units that lack some of it are tried again by the next ``Turns.refresh``.
+    """
     epoch: float = 0.0
     """The Unix time of the monotonic time 0."""
     now: float = 0.0

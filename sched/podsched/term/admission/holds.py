@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from podsched.lib.taking import take_all
 from podsched.queues.quota import Amounts
 from podsched.term.admission.books import Books
-from podsched.term.admission.releases import Releases
 
 
 @dataclass(eq=False, slots=True)
@@ -33,9 +32,8 @@ class Hold:
 class Holds:
     """The holds of a cluster. They count as usage in the snapshot."""
 
-    def __init__(self, books: Books, releases: Releases) -> None:
+    def __init__(self, books: Books) -> None:
         self._books = books
-        self._releases = releases
         self.of: dict[str, Hold] = {}
         """By the key of the unit that waits for its victims."""
         #: Keys of units whose holds have to be counted again.
@@ -58,7 +56,7 @@ class Holds:
         hold = self.of.pop(key, None)
         if hold is not None and hold.queue in self._books.snapshot.queues:
             self._books.snapshot.remove_usage(hold.queue, hold.counted)
-            self._releases.add(hold.queue, hold.counted)
+            self._books.freed.append((hold.queue, hold.counted.keys()))
             self._books.stale |= dict.fromkeys((key, *hold.victims))
 
     def is_victim(self, key: str) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.lib.taking import take_all
 from podsched.queues.objects import ClusterQueue
-from podsched.queues.quota import Amounts, FlavorResource
+from podsched.queues.quota import FlavorResource
 from podsched.term.admission.books import Books, Keys, pop_first
 from podsched.term.admission.devices import DeviceQuota
 from podsched.term.admission.tallies import Tallies
@@ -61,16 +61,14 @@ class QueuedPods:
         devices: DeviceQuota,
         tallies: Tallies,
         *,
-        released: Callable[[str, Amounts], object],
         running_changed: Callable[[], object],
         counts_ready: bool,
     ) -> None:
         """Count the pods in the units of ``books``.
 
         ``queues_only``: namespaces whose pods have to be in a queue; "*" for all but kube-system.
-        ``released`` is called with a ClusterQueue and the quota that a pod no longer uses,
-        ``running_changed`` whenever a pod with a node joins or leaves. ``counts_ready``: whether a
-        unit also changes with the readiness of its pods.
+        ``running_changed`` is called whenever a pod with a node joins or leaves. ``counts_ready``:
+        whether a unit also changes with the readiness of its pods.
         """
         self._books = books
         self._units = books.units
@@ -78,7 +76,6 @@ class QueuedPods:
         self._queues_only = queues_only
         self._devices = devices
         self._tallies = tallies
-        self._released = released
         self._running_changed = running_changed
         self._counts_ready = counts_ready
         #: By key of the pod.
@@ -168,7 +165,7 @@ class QueuedPods:
         # Unless its usage has changed, too: a user may change labels of running pods all the time,
         # and that helps nobody.
         if old is not None and old.amounts and not new.uses_the_same(old):
-            self._released(old.queue, old.amounts)
+            self._books.freed.append((old.queue, old.amounts.keys()))
 
     def _stays(self, old: _Place, pod: PodInfo, key: str, name: str, *, held: bool) -> bool:
         """Whether a changed pod counts as before; the new version takes the place of the old."""
@@ -282,4 +279,4 @@ class QueuedPods:
         self._use(unit, place.amounts, -1)
         self.leaving[unit.queue] -= place.pod.terminating
         if released:
-            self._released(place.queue, place.amounts)
+            self._books.freed.append((place.queue, place.amounts.keys()))

@@ -17,10 +17,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from podsched.api.objects import Pod
-from podsched.lib.bounded_text import parse_json
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.objects import Workload
 from podsched.queues.quota import FlavorResource
@@ -28,6 +29,7 @@ from podsched.term.admission.reserved_devices import PromisedDevice
 from podsched.v1 import objects_pb2 as v1
 
 _Key = TypeVar("_Key", str, FlavorResource)
+_Amount = Annotated[int, Field(ge=0, lt=1 << 62)]
 
 #: Annotation of a PodGroup or pod.
 RESERVATION: Final = "podsched.io/reservation"
@@ -47,6 +49,17 @@ def time_text(at: float) -> str:
 def start_text(start: str) -> str:
     """Return how a message tells a promised start, as ``time_text`` has it."""
     return f"starts at {start} at the latest"
+
+
+class _Stored(BaseModel):
+    """The parts of the annotation."""
+
+    model_config = ConfigDict(strict=True)
+
+    start: str
+    usage: dict[str, _Amount]
+    nodes: dict[str, dict[str, _Amount]]
+    devices: tuple[PromisedDevice, ...] = ()
 
 
 _TOLD: Final = re.compile(start_text(r"(\S+)"))
@@ -69,42 +82,17 @@ def read_reservation(holder: Pod | v1.PodGroup, workload: Workload) -> Reservati
     if not (text and told):
         return None
     try:
-        body = parse_json(text.encode())
+        stored = _Stored.model_validate_json(text)
         # As UTC, which raises OverflowError for a time beyond the year 9999.
-        starts = (datetime.fromisoformat(at).astimezone(UTC) for at in (body["start"], told[-1]))
+        starts = (datetime.fromisoformat(at).astimezone(UTC) for at in (stored.start, told[-1]))
         start = max(starts).timestamp()
         usage = {
-            FlavorResource(*_name(name).split("/", 1)): _number(number)
-            for name, number in body["usage"].items()
+            FlavorResource(*name.split("/", 1)): number for name, number in stored.usage.items()
         }
-        nodes = {
-            _name(node): {_name(resource): _number(number) for resource, number in amounts.items()}
-            for node, amounts in body["nodes"].items()
-        }
-        devices = tuple(map(_device, body.get("devices", ())))
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+    except (ValueError, TypeError, OverflowError):
         return None
-    who = workload.queue, workload.priority
-    return Reservation(*who, start, workload.seconds, usage, nodes, devices)
-
-
-def _device(value: Any) -> PromisedDevice:
-    *names, capacity = value
-    driver, pool, device, share = map(_name, names)
-    pairs = tuple((_name(name), _name(amount)) for name, amount in capacity)
-    return PromisedDevice(driver, pool, device, share, pairs)
-
-
-def _number(value: Any) -> int:
-    if not isinstance(value, int) or value < 0 or value >= 1 << 62:
-        raise ValueError(value)
-    return value
-
-
-def _name(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(value)
-    return value
+    parts = workload.queue, workload.priority, start, workload.seconds
+    return Reservation(*parts, usage, stored.nodes, stored.devices)
 
 
 def asked_at_most(

@@ -19,7 +19,7 @@ Pure and synchronous.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -29,15 +29,16 @@ from podsched.lib.taking import take_all
 from podsched.queues.objects import Workload
 from podsched.queues.order import Requeue, queue_order, stays_in_heap
 from podsched.queues.pending import Lacks, Pending, PendingByUsage
-from podsched.queues.quota import FlavorResource
+from podsched.queues.quota import FlavorResource, Node
 from podsched.term.admission.books import Books
 from podsched.term.admission.histories import Histories
 from podsched.term.admission.holds import Holds
-from podsched.term.admission.releases import Releases
 from podsched.term.admission.requeuing import Requeuing
 
 #: Seconds between two choices of victims for a unit.
 PAUSE: Final = 1.0
+#: The quotas of which less is used; None: any.
+_Freed = frozenset[FlavorResource] | None
 #: A key that sorts after that of every unit in a queue.
 _LAST: Final = (float("inf"),)
 
@@ -51,13 +52,11 @@ class Turns:
         holds: Holds,
         histories: Histories,
         requeuing: Requeuing,
-        releases: Releases,
     ) -> None:
         self._books = books
         self._holds = holds
         self._histories = histories
         self._requeuing = requeuing
-        self._releases = releases
         self.pending: dict[str, Pending | PendingByUsage] = {}
         #: By key of the unit, those that wait or are being decided about.
         self.workloads: dict[str, Workload] = {}
@@ -83,7 +82,8 @@ class Turns:
         """Start with new queues and without units; backoffs are kept."""
         for of_units in (self.workloads, self._parked, self._helped, self.due, self._tried):
             of_units.clear()
-        for of_queues in (self.pending, self.ready, self.blocked, self._releases, self._keepers):
+        self._books.freed.clear()
+        for of_queues in (self.pending, self.ready, self.blocked, self._keepers):
             of_queues.clear()
         for one in queues:
             name = one.metadata.name
@@ -105,8 +105,21 @@ class Turns:
         for key, _ in self.backoffs.pop_due(self._books.now):
             if key in self.workloads:
                 self._enter(self.workloads[key])
-        for name, freed in self._releases.take(self._books.snapshot.forest.queues).items():
+        for name, freed in self._take_freed():
             self.try_again(name, freed)
+
+    def _take_freed(self) -> Iterator[tuple[str, _Freed]]:
+        """Yield the queues in whose trees quota was released, and which; None: any."""
+        nodes, by_root = self._books.snapshot.forest.queues, dict[Node, _Freed]()
+        for name, freed in self._books.freed:
+            if name in nodes:
+                root = nodes[name].root
+                known = by_root.get(root, frozenset())
+                by_root[root] = None if freed is None or known is None else known.union(freed)
+        self._books.freed.clear()
+        for name, node in nodes.items() if by_root else ():
+            if node.root in by_root:
+                yield name, by_root[node.root]
 
     def next_time(self) -> float | None:
         """Return when a unit may be tried next without a change; None: never."""
@@ -147,7 +160,7 @@ class Turns:
             self._try_shape(old)
         if self._keepers.get(name) == key and (new is None or not _asks_the_same(old, new)):
             del self._keepers[name]
-            self._releases.add(name)
+            self._books.freed.append((name, None))
 
     def _enter(self, workload: Workload) -> None:
         """Put a unit into its queue."""
