@@ -14,7 +14,6 @@ Source: Kueue 0.20, pkg/scheduler/scheduler.go and fair_sharing_iterator.go.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -337,11 +336,9 @@ def lacks(snapshot: Snapshot, workload: Workload, rules: Rules) -> Lacks:
     if queue.preemption.is_possible and rules.fair:
         return None  # The share of a queue depends on everything that it uses.
     line = [node, *node.ancestors] if queue.preemption.is_possible else []
-    wanted: Counter[str] = Counter()
     # Every flavor is compared with the sum of all pod sets, whichever of them gets it: one quota
     # too many costs one more try, one too few would leave the workload waiting for ever.
-    for pods in workload.pod_sets:
-        wanted.update({**pods.total(pods.count), PODS: pods.count})
+    wanted = {**workload.requests, PODS: workload.size}
     return frozenset(
         key
         for group in queue.groups

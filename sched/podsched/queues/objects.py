@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -177,6 +178,19 @@ class Workload:
     """By pod set and resource, the index of the flavor that the search tries first."""
     refused: frozenset[str] = frozenset()
     """Flavors that the search leaves out, because the pods do not fit on their nodes."""
+
+    @property
+    def requests(self) -> Counter[str]:
+        """Amounts of all its pods, by resource."""
+        total: Counter[str] = Counter()
+        for pods in self.pod_sets:
+            total.update(pods.total(pods.count))
+        return total
+
+    @property
+    def size(self) -> int:
+        """The number of its pods."""
+        return sum(pods.count for pods in self.pod_sets)
 
     @cached_property
     def can_shrink(self) -> bool:

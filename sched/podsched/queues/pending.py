@@ -95,19 +95,20 @@ class Pending:
         untried: bool = False,
         backoff: bool = False,
         lacks: Lacks = None,
-    ) -> None:
+    ) -> bool:
         """Put a head back that was not admitted, unless a changed version waits already.
 
         ``untried``: flavors remain that the search has not reached. ``backoff``: it may not be
-        tried before it is pushed again.
+        tried before it is pushed again. Returns whether it is tried again without an event.
         """
+        stays = stays_in_heap(self._strategy, reason, untried=untried, backoff=backoff)
         if any(workload.key in of for of in (self._groups.of, self._set_aside, self._backing_off)):
-            return
+            return stays
         if becomes_sticky(self._strategy, reason):
             self.sticky = workload.key
         elif self.sticky == workload.key and reason in _HOPELESS:
             self.sticky = None
-        if stays_in_heap(self._strategy, reason, untried=untried, backoff=backoff):
+        if stays:
             # Even if its shape is hopeless, this one has a reason to be tried.
             self._groups.join(workload, tried=True)
         elif reason in _HOPELESS and workload.shape is not None and not backoff:
@@ -115,6 +116,7 @@ class Pending:
             self._groups.join(workload)
         else:
             (self._backing_off if backoff else self._set_aside)[workload.key] = workload
+        return stays
 
     def release(self, freed: Collection[FlavorResource] | None = None) -> None:
         """Make the inadmissible workloads active that a release may help, if they do not back off.
@@ -300,9 +302,9 @@ class PendingByUsage:
         untried: bool = False,
         backoff: bool = False,
         lacks: Lacks = None,
-    ) -> None:
+    ) -> bool:
         of = self._pending_of(workload)
-        of.requeue(workload, reason, untried=untried, backoff=backoff, lacks=lacks)
+        return of.requeue(workload, reason, untried=untried, backoff=backoff, lacks=lacks)
 
     def release(self, freed: Collection[FlavorResource] | None = None) -> None:
         for of in self._of.values():

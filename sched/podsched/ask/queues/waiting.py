@@ -183,7 +183,7 @@ def _ahead_of(admission: Admission, workload: Workload) -> list[Workload]:
 def _has_quota(snapshot: Snapshot, workload: Workload) -> bool:
     """Whether each group of resources has a flavor with room for all of a unit, without victims."""
     queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
-    asked = _asked(workload)
+    asked = workload.requests
     return all(queue.group(resource) for resource, need in asked.items() if need) and all(
         any(
             all(
@@ -199,20 +199,12 @@ def _has_quota(snapshot: Snapshot, workload: Workload) -> bool:
 # ------------------------------------------------------------------ missing quota
 
 
-def _asked(workload: Workload) -> dict[str, int]:
-    asked: dict[str, int] = {}
-    for pods in workload.pod_sets:
-        for resource, number in pods.total(pods.count).items():
-            asked[resource] = asked.get(resource, 0) + number
-    return asked
-
-
 def _add_shortages(
     answer: QueueAdmission, snapshot: Snapshot, workload: Workload, assignment: Assignment
 ) -> None:
     """Add each flavor whose quota is too small for the whole unit."""
     queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
-    for resource, need in sorted(_asked(workload).items()):
+    for resource, need in sorted(workload.requests.items()):
         group = queue.group(resource)
         for flavor in () if group is None else group.flavors:
             key = FlavorResource(flavor, resource)
@@ -276,7 +268,7 @@ def _changes(admission: Admission, workload: Workload, victims: list[Victim]) ->
 
 def _more_quota(admission: Admission, workload: Workload) -> Iterator[str]:
     """Yield the flavor that lacks least, with the nominal quota that would suffice."""
-    snapshot, asked = admission.snapshot, _asked(workload)
+    snapshot, asked = admission.snapshot, workload.requests
     queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
     tried = []
     for flavors in _choices(admission, workload):

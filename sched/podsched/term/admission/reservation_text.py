@@ -7,13 +7,14 @@ devices, each as driver, pool, device, share and capacities.
 
 Users may write annotations, but not statuses. So the start counts only as early as the condition
 ``RESERVED`` tells it. If a leader dies between the two writes, the later start of both counts. And
-no more counts than the unit asks for (``asked_at_most``).
+no more counts than the unit asks for.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,10 +23,14 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from podsched.api.objects import Pod
+from podsched.framework.nodes import ClusterView
+from podsched.framework.pod_groups import stored_group
 from podsched.queues.backfill.plan import Reservation
-from podsched.queues.objects import Workload
+from podsched.queues.objects import PODS, Workload
 from podsched.queues.quota import FlavorResource
 from podsched.term.admission.reserved_devices import PromisedDevice
+from podsched.term.admission.reserved_ports import port_names
+from podsched.term.admission.units import Unit
 from podsched.v1 import objects_pb2 as v1
 
 _Key = TypeVar("_Key", str, FlavorResource)
@@ -95,20 +100,23 @@ def read_reservation(holder: Pod | v1.PodGroup, workload: Workload) -> Reservati
     return Reservation(*parts, usage, stored.nodes, stored.devices)
 
 
-def asked_at_most(
-    made: Reservation, amounts: Mapping[str, int], usage: Mapping[str, int]
-) -> Reservation:
-    """Return a reservation without what exceeds what its unit asks for.
-
-    ``amounts``: what its pods ask of all nodes, as in ``Reservation.nodes``. ``usage``: of quota.
-    """
-    left, nodes = dict(amounts), {}
+def stored_reservation(cluster: ClusterView, unit: Unit, workload: Workload) -> Reservation | None:
+    """Return what the PodGroup of a unit, or one of its pods, has, up to what the unit asks for."""
+    group = stored_group(cluster, unit.key)
+    holders = (pod.pod for pod in unit.waiting.values()) if group is None else [group]
+    made = next(filter(None, (read_reservation(one, workload) for one in holders)), None)
+    if made is None:
+        return None
+    left, nodes = Counter[str](), {}
+    for pod in unit.waiting.values():
+        left.update({**pod.cls.requests, PODS: 1})
+        left.update(port_names(pod.pod.spec))
     for node, here in made.nodes.items():
         if kept := _take(here, left, lambda resource: resource):
             nodes[node] = kept
-    return replace(
-        made, usage=_take(made.usage, dict(usage), lambda key: key.resource), nodes=nodes
-    )
+    quota = {**workload.requests, PODS: workload.size}
+    usage = _take(made.usage, quota, lambda key: key.resource)
+    return replace(made, usage=usage, nodes=nodes)
 
 
 def _take(

@@ -25,23 +25,16 @@ from typing import Final, NamedTuple
 
 from podsched.api.objects import PodSpec
 from podsched.config.queues import Backfill as Settings
-from podsched.framework.pod_groups import stored_group
 from podsched.lib.counted import listed
 from podsched.lib.due_times import DueTimes
 from podsched.queues.backfill.parts import equal_parts, has_one_left
 from podsched.queues.backfill.plan import Reservation
-from podsched.queues.objects import PODS, Backfill, Workload
+from podsched.queues.objects import Backfill, Workload
 from podsched.term.admission.books import Books
 from podsched.term.admission.endings import Endings
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import occupied
-from podsched.term.admission.reservation_text import (
-    asked_at_most,
-    read_reservation,
-    start_text,
-    time_text,
-)
-from podsched.term.admission.reserved_ports import port_names
+from podsched.term.admission.reservation_text import start_text, stored_reservation, time_text
 from podsched.term.admission.timetable import Timetable
 from podsched.term.admission.units import Unit
 from podsched.term.admission.withdrawals import Withdrawals
@@ -130,7 +123,7 @@ class Reservations:
             unit = self._units.get(key)
             queue = None if unit is None else self._books.snapshot.queues.get(unit.queue)
             if unit is None:
-                self._forget(key)
+                self._end(key)
             elif queue is None or queue.backfill is None:
                 self.withdraw(key, "NoBackfill", f"ClusterQueue {unit.queue} has no backfill")
 
@@ -151,7 +144,7 @@ class Reservations:
         if not unit.waiting:
             self._read.discard(key)
             if key in self.of:
-                self._forget(key)
+                self._end(key)
         if workload is None:
             self.withdraw(key, "Suspended", why or "pods of it, or their claims, are missing")
             return None
@@ -170,7 +163,7 @@ class Reservations:
         if key not in self._read:
             # Only once: afterwards the annotation may be older than the known reservation.
             self._read.add(key)
-            found = found or self._stored(unit, workload)
+            found = found or stored_reservation(self._books.cluster, unit, workload)
             if found is not None:
                 self._starts.set(key, found.start)
         if found is None:
@@ -184,14 +177,6 @@ class Reservations:
         else:
             self.of[key] = made = replace(found, priority=priority, seconds=seconds)
             self.timetable.set_reservation(key, made)
-
-    def _stored(self, unit: Unit, workload: Workload) -> Reservation | None:
-        """Return the reservation that the PodGroup of a unit, or one of its pods, has."""
-        group = stored_group(self._books.cluster, unit.key)
-        holders = (pod.pod for pod in unit.waiting.values()) if group is None else [group]
-        found = (read_reservation(one, workload) for one in holders)
-        read = next(filter(None, found), None)
-        return None if read is None else asked_at_most(read, *_asked(unit, workload))
 
     def reserve(self, key: str, made: Reservation, kept_out: str = "") -> None:
         """Promise a start to a unit, or change its promised start.
@@ -236,11 +221,10 @@ class Reservations:
         text = f"The start at {time_text(old.start)} is withdrawn: {why}"
         self._end(key, ReservationChange(None, cause, text, withdrawn=True))
 
-    def _end(self, key: str, change: ReservationChange) -> None:
-        self._forget(key)
-        self.changes[key] = change
-
-    def _forget(self, key: str) -> None:
+    def _end(self, key: str, change: ReservationChange | None = None) -> None:
+        """End a reservation; ``change``: what is reported of it."""
+        if change is not None:
+            self.changes[key] = change
         del self.of[key]
         self._starts.discard(key)
         self._freed = True
@@ -319,14 +303,3 @@ class Reservations:
             return False
         who = key, workload.queue, workload.priority
         return self.timetable.outlook.plan.may_reserve(*who, policy, settings.starts_per_queue)
-
-
-def _asked(unit: Unit, workload: Workload) -> tuple[Counter[str], Counter[str]]:
-    """Return what the waiting pods of a unit ask of all nodes, and of quota, by resource."""
-    amounts, usage = Counter[str](), Counter[str]()
-    for pod in unit.waiting.values():
-        amounts.update({**pod.cls.requests, PODS: 1})
-        amounts.update(port_names(pod.pod.spec))
-    for pods in workload.pod_sets:
-        usage.update({**pods.total(pods.count), PODS: pods.count})
-    return amounts, usage

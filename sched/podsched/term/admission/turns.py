@@ -18,7 +18,6 @@ Pure and synchronous.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -27,7 +26,7 @@ from podsched.api.objects import ClusterQueue
 from podsched.lib.due_times import DueTimes
 from podsched.lib.taking import take_all
 from podsched.queues.objects import Workload
-from podsched.queues.order import Requeue, queue_order, stays_in_heap
+from podsched.queues.order import Requeue, queue_order
 from podsched.queues.pending import Lacks, Pending, PendingByUsage
 from podsched.queues.quota import FlavorResource, Node
 from podsched.term.admission.books import Books
@@ -229,10 +228,7 @@ class Turns:
             pending.remove(key)
             if isinstance(pending, PendingByUsage):
                 # Kueue's penalty: past usage grows with the admission, not with the next sample.
-                asked: Counter[str] = Counter()
-                for pods in workload.pod_sets:
-                    asked.update(pods.total(pods.count))
-                self._histories.admitted(workload.local_queue, key, asked)
+                self._histories.admitted(workload.local_queue, key, workload.requests)
         self._tried.discard(key)
         self._parked.pop(key, None)
 
@@ -260,10 +256,8 @@ class Turns:
         workload = self.workloads[key] = replace(workload, tried=tried, shape=shape)
         if parked:
             self._parked[key] = None
-        strategy = self._books.snapshot.queues[name].strategy
         pending = self.pending[name]
-        pending.requeue(workload, reason, untried=bool(tried), lacks=lacks)
-        stays = stays_in_heap(strategy, reason, untried=bool(tried), backoff=False)
+        stays = pending.requeue(workload, reason, untried=bool(tried), lacks=lacks)
         # A head that lost to another head of its cycle is tried in the next one: it blocks nothing.
         if stays and not tried and reason is not Requeue.FAILED_AFTER_NOMINATION:
             # With past usage the order changes with time, so any unit may become the head.
