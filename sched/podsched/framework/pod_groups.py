@@ -73,6 +73,11 @@ class PodGroup:
     def name(self) -> str:
         return self.key.partition("/")[2]
 
+    @property
+    def has_topology(self) -> bool:
+        """Whether the nodes of its members depend on each other."""
+        return bool(self.levels or self.topology_key or self.preferred_topology)
+
 
 def stored_group(cluster: ClusterView, key: str) -> v1.PodGroup | None:
     """Return the PodGroup object with the key "namespace/name"; None if there is none."""

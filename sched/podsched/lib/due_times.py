@@ -7,6 +7,11 @@ from heapq import heappop, heappush
 from math import inf
 
 
+def earliest(*times: float | None) -> float | None:
+    """Return the earliest of some times; None means never."""
+    return min((time for time in times if time is not None), default=None)
+
+
 class DueTimes:
     """When each of many things is due, by its key."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from podsched.framework.events import UNSCHEDULABLE_TIMEOUT
 from podsched.framework.pods import QueuedPodInfo
+from podsched.lib.due_times import earliest
 from podsched.queue.hints import Strategy
 from podsched.queue.pending_pods import PendingPods
 
@@ -60,5 +61,5 @@ class Timeouts:
             period_over = self._last_leftover_flush + LEFTOVER_PERIOD
             # Not before ``flush`` looks at such pods again, or the loop would wake for nothing.
             times.append(max(oldest + self._max_in_unschedulable, period_over))
-        earliest = min((time for time in times if time is not None), default=None)
-        return None if earliest is None else max(now, earliest)
+        found = earliest(*times)
+        return None if found is None else max(now, found)

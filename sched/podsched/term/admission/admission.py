@@ -21,6 +21,7 @@ from podsched.cache.cache import Cache
 from podsched.config.queues import QueuesConfiguration
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status, unresolvable
+from podsched.lib.due_times import earliest
 from podsched.lib.taking import take_all
 from podsched.queues.assignment import Waiting
 from podsched.queues.cycle import Rules
@@ -225,8 +226,7 @@ class Admission:
         That is the end of a backoff or of a limit, a sample, or a promised start.
         """
         parts = self.turns, self.endings, self.histories, self.reservations
-        times = (part.next_time() for part in parts)
-        found = min((time for time in times if time is not None), default=None)
+        found = earliest(*(part.next_time() for part in parts))
         return None if found is None else found - self.books.epoch
 
     def admitted(self, key: str, flavors: Mapping[str, Flavors], keys: Sequence[str]) -> None:

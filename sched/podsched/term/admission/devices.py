@@ -6,11 +6,11 @@ the class's extended resource. A claim that several pods use counts once, for th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from podsched.api.device_claims import claim_names
-from podsched.api.objects import DeviceClass, ResourceClaim
+from podsched.api.objects import DeviceClass
 from podsched.config.queues import DeviceClassMapping
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
@@ -97,32 +97,24 @@ class DeviceQuota:
         self._users.clear()
 
     def _sum(self, keys: Iterable[str]) -> dict[str, int]:
+        """Return the devices that some claims ask for, by resource. Raises UncountableError."""
         total: dict[str, int] = {}
         for key in keys:
             claim = self._cluster.get(CLAIM, *key.split("/", 1))
-            for resource, count in self._devices(claim).items():
-                total[resource] = total.get(resource, 0) + count
-        return total
-
-    def _devices(self, claim: ResourceClaim | None) -> Mapping[str, int]:
-        if claim is None:
-            return {}
-        total: dict[str, int] = {}
-        for request in claim.spec.devices.requests:
-            exactly, name = request.exactly, claim.metadata.name
-            if exactly.admin_access:
-                continue  # It takes no devices from others.
-            if request.first_available or exactly.allocation_mode == "All":
-                raise UncountableError(UNCOUNTABLE.format(request.name, name))
-            resource = self._resource(exactly.device_class_name)
-            if not resource:
-                raise UncountableError(UNMAPPED.format(exactly.device_class_name, name))
-            total[resource] = total.get(resource, 0) + (exactly.count or 1)
+            for request in () if claim is None else claim.spec.devices.requests:
+                exactly, name = request.exactly, claim.metadata.name
+                if exactly.admin_access:
+                    continue  # It takes no devices from others.
+                if request.first_available or exactly.allocation_mode == "All":
+                    raise UncountableError(UNCOUNTABLE.format(request.name, name))
+                resource = self._resource(exactly.device_class_name)
+                if not resource:
+                    raise UncountableError(UNMAPPED.format(exactly.device_class_name, name))
+                total[resource] = total.get(resource, 0) + (exactly.count or 1)
         return total
 
     def _resource(self, name: str) -> str:
-        mapped = self._resources.get(name, "")
-        if mapped:
+        if mapped := self._resources.get(name, ""):
             return mapped
         found: DeviceClass | None = self._cluster.get(_CLASS, "", name)
         return "" if found is None else found.spec.extended_resource_name

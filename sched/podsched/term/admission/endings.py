@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from podsched.api.conditions import QUOTA_RESERVED, TRUE, is_pod_ready
 from podsched.config.queues import WaitForPodsReady
 from podsched.framework.pods import PodInfo
-from podsched.lib.due_times import DueTimes
+from podsched.lib.due_times import DueTimes, earliest
 from podsched.queues.order import EVICTED_BY_READINESS
 from podsched.term.admission.books import Books
 from podsched.term.admission.limits import deadline, execution_time
@@ -218,8 +218,7 @@ class Endings:
 
     def next_time(self) -> float | None:
         """Return the next time at which a unit has to be ready, or reaches its limit."""
-        times = self._ready_by.next_time(), self._limits.next_time()
-        return min((time for time in times if time is not None), default=None)
+        return earliest(self._ready_by.next_time(), self._limits.next_time())
 
 
 def bound_at(pod: PodInfo) -> float:

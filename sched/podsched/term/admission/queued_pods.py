@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.pods import PodInfo
 from podsched.lib.taking import take_all
-from podsched.queues.objects import ClusterQueue
-from podsched.queues.quota import FlavorResource
+from podsched.queues.quota import Amounts, FlavorResource
 from podsched.term.admission.books import Books, Keys, pop_first
 from podsched.term.admission.devices import DeviceQuota
 from podsched.term.admission.tallies import Tallies
@@ -29,7 +27,7 @@ class _Place:
     pod: PodInfo
     unit: str
     held: bool
-    amounts: Mapping[FlavorResource, int]
+    amounts: Amounts
     queue: str
     """The ClusterQueue of the unit."""
 
@@ -37,18 +35,6 @@ class _Place:
         """Whether a changed pod uses the same quota as before, and terminates only if it did."""
         amounts, terminating = old.amounts, old.pod.terminating
         return (self.queue, self.amounts, self.pod.terminating) == (old.queue, amounts, terminating)
-
-
-class _Known(NamedTuple):
-    """The quota that all pods of a class with these flavors use in this queue."""
-
-    cls: PodClass
-    flavors: Flavors
-    queue: ClusterQueue
-    amounts: Mapping[FlavorResource, int]
-
-    def is_for(self, cls: PodClass, flavors: Flavors, queue: ClusterQueue) -> bool:
-        return self.cls is cls and self.flavors is flavors and self.queue is queue
 
 
 class QueuedPods:
@@ -84,8 +70,9 @@ class QueuedPods:
         #: gone. Their bindings write both to annotations.
         self._flavors: dict[str, Flavors] = {}
         self._admitted_by: dict[str, str] = {}
-        #: The amounts of the last pod that was counted: the next one is mostly of the same class.
-        self._known: _Known | None = None
+        #: What decides about the amounts of the last pod that was counted, and these amounts: the
+        #: next pod is mostly of the same class.
+        self._last: tuple[tuple[object, ...], Amounts] = (), {}
         #: Changes of usage that the snapshot and the tallies lack, by ClusterQueue and LocalQueue.
         self._unsettled: dict[tuple[str, str], dict[FlavorResource, int]] = {}
         #: Keys of pods to count again.
@@ -214,7 +201,7 @@ class QueuedPods:
             # If a LocalQueue changes, all units are made anew.
             unit.move_to(name, "" if local is None else local.spec.cluster_queue)
         self._books.stale[key] = None
-        amounts: Mapping[FlavorResource, int] = {}
+        amounts: Amounts = {}
         if not held:
             unit.waiting[pod.uid] = pod
         else:
@@ -226,7 +213,7 @@ class QueuedPods:
                 self.leaving[unit.queue] += pod.terminating
         return _Place(pod, key, held, amounts, unit.queue)
 
-    def _use(self, unit: Unit, amounts: Mapping[FlavorResource, int], sign: int) -> None:
+    def _use(self, unit: Unit, amounts: Amounts, sign: int) -> None:
         """Add the usage of a pod to its unit, or remove it (``sign`` -1)."""
         unsettled = self._unsettled.setdefault((unit.queue, unit.local_queue_key), {})
         for one, amount in amounts.items():
@@ -245,19 +232,19 @@ class QueuedPods:
             self._tallies.use(queue, local, amounts)
         self._unsettled.clear()
 
-    def _amounts(self, pod: PodInfo, unit: Unit) -> Mapping[FlavorResource, int]:
+    def _amounts(self, pod: PodInfo, unit: Unit) -> Amounts:
         """Return the quota that a pod with a node uses."""
         queue = self._books.snapshot.queues.get(unit.queue)
         if queue is None:
             return {}
         flavors = self.flavors_of(pod)
-        devices, known = self._devices.use(pod), self._known
-        if known is not None and not devices and known.is_for(pod.cls, flavors, queue):
-            return known.amounts
+        devices, decides = self._devices.use(pod), (pod.cls, flavors, queue)
+        if not devices and self._last[0] == decides:
+            return self._last[1]
         amounts = usage_of(pod, queue, flavors, devices, self._books)
         # If ``flavors`` lacks a resource, its flavor depends on the pod's node: do not keep it.
         if not devices and all(one.flavor == flavors.get(one.resource) for one in amounts):
-            self._known = _Known(pod.cls, flavors, queue, amounts)
+            self._last = decides, amounts
         return amounts
 
     def _leave(self, place: _Place, *, released: bool = True) -> None:

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from podsched.api.objects import PodSpec
 from podsched.config.queues import Backfill as Settings
 from podsched.lib.counted import listed
-from podsched.lib.due_times import DueTimes
+from podsched.lib.due_times import DueTimes, earliest
 from podsched.queues.backfill.parts import equal_parts, has_one_left
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.objects import Backfill, Workload
@@ -270,8 +270,7 @@ class Reservations:
     def next_time(self) -> float | None:
         """Return the next time at which a unit is due, or others have to be tried again."""
         round_ = self._next_round if self._freed else None
-        times = self._starts.next_time(), self._old_enough.next_time(), round_
-        return min((time for time in times if time is not None), default=None)
+        return earliest(self._starts.next_time(), self._old_enough.next_time(), round_)
 
     def promise(self, key: str) -> str:
         """Return the promise to a unit as a clause of a message; "" without one."""

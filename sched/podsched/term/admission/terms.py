@@ -209,11 +209,6 @@ class FlavorTerms:
         wider = levels[: levels.index(level.label) + 1]
         return replace(group, preferred_topology=wider[::-1])
 
-    def has_topology(self, group: PodGroup) -> bool:
-        """Whether the nodes of the group's members depend on each other."""
-        adapted = self.group(group)
-        return bool(adapted.levels or adapted.topology_key or adapted.preferred_topology)
-
     def nodes_of(self, pod: PodInfo) -> frozenset[str] | None:
         return self._kinds.nodes(self.flavors_of(pod).values())
 

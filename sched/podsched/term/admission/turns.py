@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from podsched.api.objects import ClusterQueue
-from podsched.lib.due_times import DueTimes
+from podsched.lib.due_times import DueTimes, earliest
 from podsched.lib.taking import take_all
 from podsched.queues.objects import Workload
 from podsched.queues.order import Requeue, queue_order
@@ -122,8 +122,7 @@ class Turns:
 
     def next_time(self) -> float | None:
         """Return when a unit may be tried next without a change; None: never."""
-        times = self.backoffs.next_time(), *map(self._tried_again_at, self._helped)
-        return min((time for time in times if time is not None), default=None)
+        return earliest(self.backoffs.next_time(), *map(self._tried_again_at, self._helped))
 
     # ------------------------------------------------------------------ what waits
 

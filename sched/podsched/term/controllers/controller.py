@@ -123,8 +123,3 @@ def without_finalizer(item: AnyObject, finalizer: str) -> PatchRequest:
     """Return the patch that removes a finalizer from an object."""
     left = [name for name in item.metadata.finalizers if name != finalizer]
     return metadata_patch(item, {"finalizers": left or None})
-
-
-def earliest(*times: float | None) -> float | None:
-    """Return the earliest of some times; None means never."""
-    return min((time for time in times if time is not None), default=None)

@@ -30,10 +30,11 @@ from podsched.api.objects import (
     seconds_of,
 )
 from podsched.api.tolerations import NO_EXECUTE, tolerates
+from podsched.lib.due_times import earliest
 from podsched.lib.groups import Groups
 from podsched.serve.client.informer import Event
 from podsched.telemetry.metrics import ControllerMetrics
-from podsched.term.controllers.controller import Controller, Instant, Objects, earliest
+from podsched.term.controllers.controller import Controller, Instant, Objects
 from podsched.term.controllers.device_taint_status import (
     NONE,
     PERIOD,

@@ -31,8 +31,8 @@ from podsched.api.objects import (
 )
 from podsched.api.owners import controller_of
 from podsched.api.selectors import Selector
+from podsched.lib.due_times import earliest
 from podsched.serve.client.cluster import object_patch
-from podsched.term.controllers.controller import earliest
 from podsched.v1.api_pb2 import PatchRequest
 
 DELETION_TIMEOUT = 120.0

@@ -19,13 +19,14 @@ from collections.abc import Callable
 
 from podsched.api.owners import CONTROLLER_MANAGER_LEASE, held_until
 from podsched.config.settings import ControllerSettings
+from podsched.lib.due_times import earliest
 from podsched.lib.event_loop import Turn
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.cluster import ControlledCluster, InformerPort
 from podsched.serve.client.informer import Batch
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics
-from podsched.term.controllers.controller import Controller, Instant, earliest
+from podsched.term.controllers.controller import Controller, Instant
 from podsched.term.controllers.dispatch import Dispatch, Faults
 from podsched.term.controllers.factory import OTHER_KINDS, AllObjects, ControllerFactory
 from podsched.term.controllers.write_queues import WriteQueues

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from podsched.api.conditions import is_terminating
+from podsched.lib.due_times import earliest
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Controller, Instant, Objects, earliest
+from podsched.term.controllers.controller import Controller, Instant, Objects
 from podsched.term.controllers.write_queues import Writes
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0

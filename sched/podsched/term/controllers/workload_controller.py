@@ -14,14 +14,13 @@ from podsched.api.codec import write
 from podsched.api.manifest import merge_patch
 from podsched.api.objects import AnyObject
 from podsched.api.selectors import Selector, compile_selector
-from podsched.lib.due_times import DueTimes
+from podsched.lib.due_times import DueTimes, earliest
 from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import (
     Controller,
     Instant,
     Objects,
-    earliest,
 )
 from podsched.term.controllers.owned_pods import (
     Owned,

@@ -22,6 +22,7 @@ from podsched.framework.pod_groups import PodGroup
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code
 from podsched.lib.backoff import exponential
+from podsched.lib.due_times import earliest
 from podsched.lib.taking import take_all
 from podsched.queues.assignment import Mode, Waiting
 from podsched.queues.cycle import Cycle, Entry, nominate
@@ -105,8 +106,7 @@ class AdmissionCycle(TermPart):
 
     def next_wakeup(self) -> float | None:
         """Return when there is something to do without a change; None: never."""
-        times = self._admission.next_time(), self._statuses.next_time()
-        return min((time for time in times if time is not None), default=None)
+        return earliest(self._admission.next_time(), self._statuses.next_time())
 
     async def refresh(self, now: float) -> None:
         """Apply what has changed in the cluster since the last cycle."""
@@ -201,7 +201,7 @@ class AdmissionCycle(TermPart):
         if group is None or not self._groups.is_new(group.key):
             return None
         terms = next(terms_of(self._kinds, workload, entry.assignment))
-        if len(terms.members) < len(unit.waiting) or terms.has_topology(group):
+        if len(terms.members) < len(unit.waiting) or terms.group(group).has_topology:
             return None
         pods = {pod.cls.id: pod for pod in unit.waiting.values()}.values()
         places = {(pod.cls.scheduler_name, terms.nodes_of(pod)) for pod in pods}

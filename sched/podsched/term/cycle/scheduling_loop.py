@@ -19,6 +19,7 @@ from typing import Any
 
 from podsched.cache.changes import Change
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.lib.due_times import earliest
 from podsched.lib.event_loop import Turn
 from podsched.lib.tasks import TaskSet
 from podsched.queue.scheduling_queue import of_one_class
@@ -250,7 +251,7 @@ class SchedulingLoop(TermPart):
             elif not self._admission_cycle.has_work:
                 decided = 0
                 times = queue.timeouts.next_wakeup(now), self._admission_cycle.next_wakeup()
-                wakeup = min((time for time in times if time is not None), default=None)
+                wakeup = earliest(*times)
                 await self._activator.wait(None if wakeup is None else max(0.0, wakeup - now))
                 await turn.wait()
 
