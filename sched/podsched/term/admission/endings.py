@@ -72,10 +72,7 @@ class Endings:
     """The units that are being evicted, and the times at which others will be. Pure."""
 
     def __init__(
-        self,
-        books: Books,
-        settings: WaitForPodsReady | None,
-        requeuing: Requeuing,
+        self, books: Books, settings: WaitForPodsReady | None, requeuing: Requeuing
     ) -> None:
         self._books = books
         self._cluster = books.cluster

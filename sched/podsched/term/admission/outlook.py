@@ -125,11 +125,7 @@ class Outlook:
             self.pods_on.setdefault(node, []).append(ending)
 
     def taken(
-        self,
-        reserved: Iterable[Reservation],
-        at: float,
-        until: float,
-        gone: Collection[str] = (),
+        self, reserved: Iterable[Reservation], at: float, until: float, gone: Collection[str] = ()
     ) -> Iterator[tuple[str, Mapping[str, int]]]:
         """Yield nodes, and the amounts that reservations need there between two times.
 

@@ -232,10 +232,7 @@ class Timetable:
         return Try([*ended, *gone], beside, [*freed, *claims], thorough=thorough)
 
     def later(
-        self,
-        workload: Workload,
-        rules: Rules,
-        taken: Sequence[tuple[str, Amounts]] = (),
+        self, workload: Workload, rules: Rules, taken: Sequence[tuple[str, Amounts]] = ()
     ) -> Iterator[tuple[float, Assignment]]:
         """Yield later times at which a unit may be able to start, ascending, with its flavors then.
 

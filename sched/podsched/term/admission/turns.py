@@ -46,11 +46,7 @@ class Turns:
     """The waiting units by queue, and why a queue's head is not tried now; see the module."""
 
     def __init__(
-        self,
-        books: Books,
-        holds: Holds,
-        histories: Histories,
-        requeuing: Requeuing,
+        self, books: Books, holds: Holds, histories: Histories, requeuing: Requeuing
     ) -> None:
         self._books = books
         self._holds = holds

@@ -38,11 +38,7 @@ def read_flavors(pod: PodInfo) -> Flavors:
 
 
 def usage_of(
-    pod: PodInfo,
-    queue: ClusterQueue,
-    flavors: Flavors,
-    devices: Mapping[str, int],
-    books: Books,
+    pod: PodInfo, queue: ClusterQueue, flavors: Flavors, devices: Mapping[str, int], books: Books
 ) -> dict[FlavorResource, int]:
     """Return the quota that a pod with a node uses, without resources that the queue lacks.
 
