@@ -84,6 +84,22 @@ async def test_a_queue_that_drains_evicts_what_runs_and_admits_it_when_it_goes_o
         world.check()
 
 
+async def test_the_end_of_an_eviction_is_told_although_all_queues_are_read_again_then() -> None:
+    world = a_world()
+    async with world.running():
+        gang(world, "g", "team", 2, cpu=1, spec={"terminationGracePeriodSeconds": 30})
+        await asyncio.sleep(1)
+        stop(world, "ClusterQueue", "HoldAndDrain")
+        await asyncio.sleep(1)
+        assert condition(world, "g", "Evicted")[0] == "True"
+        assert condition(world, "g", "Admitted")[0] == "True"
+        cluster_queue(world, "another", {"cpu": 1})
+        for index in range(2):
+            world.cluster.delete("Pod", f"default/g-{index}")
+        await asyncio.sleep(1)
+        assert condition(world, "g", "Admitted")[0] == "False"
+
+
 async def test_a_queue_on_hold_lets_what_runs_go_on() -> None:
     world = a_world()
     async with world.running():
@@ -176,6 +192,19 @@ async def test_a_pod_that_was_ready_once_is_not_evicted_when_it_is_not_any_more(
     async with after.running():
         await asyncio.sleep(400)
         assert bound(after) == ["g-0"]
+
+
+async def test_a_pod_that_was_ready_once_stays_also_after_all_queues_were_read_again() -> None:
+    world = a_world(**TIMEOUT)
+    async with world.running():
+        job(world, "alone", "team", cpu=1)
+        await asyncio.sleep(1)
+        ready(world, "alone")
+        await asyncio.sleep(1)
+        world.change("alone", lambda pod: pod.status.conditions.pop())
+        cluster_queue(world, "another", {"cpu": 1})
+        await asyncio.sleep(600)
+        assert bound(world) == ["alone"]
 
 
 async def test_the_time_to_get_ready_and_the_backoff_go_on_under_the_next_leader() -> None:

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Final
 from podsched.api.objects import object_key
 from podsched.cache.cache import Cache
 from podsched.config.queues import QueuesConfiguration
+from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status, unresolvable
 from podsched.lib.due_times import earliest
@@ -40,7 +41,7 @@ from podsched.term.admission.requeuing import Requeuing
 from podsched.term.admission.reservations import Reservations
 from podsched.term.admission.tallies import QueueKey, Tallies
 from podsched.term.admission.turns import Turns
-from podsched.term.admission.units import unit_key
+from podsched.term.admission.units import Unit, unit_key
 from podsched.term.admission.usage import Flavors
 from podsched.term.admission.workloads import Workloads
 
@@ -255,16 +256,10 @@ class Admission:
         """Read all objects and pods again, in steps. Holds, reservations and backoffs are kept."""
         cluster = self.cluster
         self.outdated = False
-        queues = cluster.list("ClusterQueue")
-        listed = cluster.list("Topology")
-        topologies = {one.metadata.name: read_levels(one) for one in listed}
         # First, because it raises QuantityError for a bad quota; then nothing has changed.
-        self.books.snapshot = Snapshot(
-            [read_cluster_queue(one) for one in queues],
-            [read_cohort(one) for one in cluster.list("Cohort")],
-            [read_flavor(one, topologies) for one in cluster.list("ResourceFlavor")],
-        )
-        self.active = bool(queues or self._queues_only or cluster.list("LocalQueue"))
+        self.books.snapshot = _read_snapshot(cluster)
+        queues, of_namespaces = cluster.list("ClusterQueue"), cluster.list("LocalQueue")
+        self.active = bool(queues or of_namespaces or self._queues_only)
         for lost in (self.units, self.problems, self._workloads.claimless, self._states):
             lost.clear()
         # From now on the cluster lists pods that change; ``refresh`` counts those that change
@@ -275,11 +270,9 @@ class Admission:
         self.holds.begin()
         self.reservations.begin()
         self.turns.begin(queues)
-        for one in queues:
-            self.tallies.changed[QueueKey("ClusterQueue", one.metadata.name)] = None
-        for local in cluster.list("LocalQueue"):
-            key = object_key(local)
-            self.tallies.changed[QueueKey("LocalQueue", key)] = None
+        known = [QueueKey("ClusterQueue", one.metadata.name) for one in queues]
+        known += [QueueKey("LocalQueue", object_key(one)) for one in of_namespaces]
+        self.tallies.changed |= dict.fromkeys(known)
         if self.active:
             # A pod that is deleted while it is being bound is only in the cache: it uses quota
             # until its binding ends.
@@ -288,6 +281,10 @@ class Admission:
                 self.pods.count_one(key)
                 yield
         self.pods.settle()
+        # The last pod of a unit that is being evicted may be gone since the last refresh.
+        for key in self.endings.current.keys() - self.units.keys():
+            self.units[key] = Unit(key)
+            self._stale_later[key] = None
         yield from self._refresh_later()
         for key, hold in list(self.holds.of.items()):
             workload = self.turns.workloads.get(key)
@@ -295,10 +292,7 @@ class Admission:
                 self.holds.lift(key)
         self.count(())
         self.reservations.end_without_unit()
-        for uid in self.pods.moved_since(before):
-            if uid is not None:
-                self.to_gate_again[uid] = None
-            yield
+        yield from self.pods.note_moved(before, self.to_gate_again)
 
     # ------------------------------------------------------------------ units
 
@@ -350,6 +344,15 @@ class Admission:
         self.tallies.update(unit)
         if not (unit.held or unit.waiting):
             del self.units[key]
+
+
+def _read_snapshot(cluster: ClusterView) -> Snapshot:
+    topologies = {one.metadata.name: read_levels(one) for one in cluster.list("Topology")}
+    return Snapshot(
+        [read_cluster_queue(one) for one in cluster.list("ClusterQueue")],
+        [read_cohort(one) for one in cluster.list("Cohort")],
+        [read_flavor(one, topologies) for one in cluster.list("ResourceFlavor")],
+    )
 
 
 def _rules(settings: QueuesConfiguration) -> Rules:

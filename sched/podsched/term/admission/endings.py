@@ -90,8 +90,9 @@ class Endings:
         self._running: set[str] = set()
         #: When a group without such pods was last seen, by key: it has not been admitted since.
         self._waiting: dict[str, float] = {}
-        #: When units have to be ready.
+        #: When units have to be ready, and keys of those that are, or were, with all their pods.
         self._ready_by = DueTimes()
+        self._were_ready: set[str] = set()
         #: When units reach their limits, and how they end then, by key.
         self._limits = DueTimes()
         self._at_limit: dict[str, Ending] = {}
@@ -103,7 +104,7 @@ class Endings:
             self._ready_by.discard(key)
             self._limits.discard(key)
             self._at_limit.pop(key, None)
-            unit.was_ready = False
+            self._were_ready.discard(key)
             # A new leader has not seen the pods, but the condition says that the unit was admitted.
             admitted = key in self._running or self._has(key, QUOTA_RESERVED)
             self._running.discard(key)
@@ -167,22 +168,23 @@ class Endings:
         return at if at + 1 > self._waiting.get(unit.key, -inf) else inf
 
     def _update_readiness(self, unit: Unit, settings: WaitForPodsReady) -> None:
-        if unit.was_ready:
+        key = unit.key
+        if key in self._were_ready:
             return
         pods = [pod for pod in unit.held.values() if not pod.terminating]
         # Once all pods have been Ready the limit no longer applies. The condition tells the next
         # leader so.
-        if self._has(unit.key, PODS_READY):
-            unit.was_ready = True
+        if self._has(key, PODS_READY):
+            self._were_ready.add(key)
         elif pods and all(is_pod_ready(pod.pod) for pod in pods):
-            unit.was_ready = True
-            self.become_ready[unit.key] = None
-        if unit.was_ready:
-            self._ready_by.discard(unit.key)
-        elif unit.key not in self._ready_by:
+            self._were_ready.add(key)
+            self.become_ready[key] = None
+        if key in self._were_ready:
+            self._ready_by.discard(key)
+        elif key not in self._ready_by:
             # Measured from the binding, which a new leader also knows: a takeover extends no limit.
             begun = min([self._books.now, *map(bound_at, pods)])
-            self._ready_by.set(unit.key, begun + settings.timeout)
+            self._ready_by.set(key, begun + settings.timeout)
 
     def note_preemption(self, key: str, message: str) -> None:
         """Note that preemption evicts a unit for another one."""

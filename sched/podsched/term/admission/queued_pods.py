@@ -81,20 +81,21 @@ class QueuedPods:
         """By ClusterQueue: the number of terminating pods that still use quota."""
 
     def begin(self) -> dict[str, _Place]:
-        """Begin without pods; return the pods so far, for ``moved_since``."""
+        """Begin without pods; return the pods so far, for ``note_moved``."""
         before = take_all(self._places)
         self._devices.forget()
         self._unsettled.clear()
         self.leaving.clear()
         return before
 
-    def moved_since(self, before: Mapping[str, _Place]) -> Iterator[str | None]:
-        """Yield the uid of each pod that has joined or left queues since; None for the others."""
+    def note_moved(self, before: Mapping[str, _Place], moved: dict[str, None]) -> Iterator[None]:
+        """Add the uids of the pods that have joined or left queues since ``begin``, in steps."""
         for old, new in ((before, self._places), (self._places, before)):
             for key, place in old.items():
                 other = new.get(key)
-                moved = other is None or other.pod.uid != place.pod.uid
-                yield place.pod.uid if moved else None
+                if other is None or other.pod.uid != place.pod.uid:
+                    moved[place.pod.uid] = None
+                yield
 
     def assumed(self, flavors: Mapping[str, Flavors], local_queue: str) -> None:
         """Note the flavors of pods that were assumed, by uid; ``count`` counts the pods."""

@@ -84,8 +84,6 @@ class Unit:
     """Pods with a node, bound or assumed, by uid."""
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     """The quota that the held pods use."""
-    was_ready: bool = False
-    """Whether all held pods have been ready at once."""
     sets: dict[str, str] = field(default_factory=dict)
     """The names of the waiting pods' pod sets, by the uid of the pod."""
     read: tuple[v1.PodGroup, PodGroup] | None = None
