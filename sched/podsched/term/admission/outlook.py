@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import inf
 from typing import NamedTuple
@@ -72,9 +73,7 @@ class Outlook:
         # Units that should have ended already are planned to end at now + SLACK: after that, or
         # after the first end, the plan is not valid.
         self._until = min([books.now + SLACK, *profile.times[1:2].tolist()])
-        # The quota and nodes of a unit that waits for its victims are taken by its hold already.
-        kept = {key: one for key, one in reserved.items() if key not in holds.of}
-        self.plan = Plan(profile, kept)
+        self.plan = Plan(profile, self._kept(reserved))
 
     @property
     def is_valid(self) -> bool:
@@ -104,6 +103,18 @@ class Outlook:
             for one in hold.victims & ends.keys():
                 ends[one] = min(ends[one], self._unit_ends.gone_at((one,), hold.since))
         return ends
+
+    def _kept(self, reserved: Mapping[str, Reservation]) -> dict[str, Reservation]:
+        """Return what is kept for promised starts, besides what holds take already."""
+        kept = dict(reserved)
+        for key, end in self.hold_ends.items():
+            one = kept.pop(key, None)
+            # A unit that waits for its victims may not start in their place after all, and then
+            # needs what it was promised also after that.
+            if one is not None and end < one.end:
+                start = max(end, one.start)
+                kept[key] = replace(one, start=start, seconds=one.end - start)
+        return kept
 
     def _phases_of(self, key: str) -> Iterator[Phase]:
         """Yield the phases of a hold: it keeps the quota of each victim as soon as that is gone."""
