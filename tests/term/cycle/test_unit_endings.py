@@ -374,6 +374,27 @@ async def test_the_events_of_a_pod_group_tell_that_its_queue_drains() -> None:
         ]
 
 
+async def test_a_victim_that_leaves_when_its_pods_should_be_ready_is_not_late() -> None:
+    world = TermWorld(queues={"waitForPodsReady": {"timeout": "20s"}})
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 8}, within="LowerPriority")
+    async with world.running():
+        job(world, "low", "team", cpu=8, spec={"terminationGracePeriodSeconds": 60})
+        controlled(world, "low")
+        await asyncio.sleep(10)
+        gang(world, "high", "team", 1, cpu=8, priority=10)
+        await asyncio.sleep(20)
+        world.cluster.delete("Pod", "default/low")
+        await asyncio.sleep(5)
+        assert bound(world) == ["high-0"]
+        world.cluster.delete("Pod", "default/high-0")
+        job(world, "low-again", "team", cpu=8)
+        controlled(world, "low-again")
+        await asyncio.sleep(1)
+        assert bound(world) == ["low-again"]
+
+
 async def test_a_victim_that_is_being_evicted_already_keeps_its_reason() -> None:
     world = TermWorld(queues=TIMEOUT)
     big_node(world, "n1")

@@ -196,11 +196,13 @@ class Endings:
 
     def refresh(self) -> None:
         """Begin to evict the units that were not ready in time, or have reached their limit."""
+        # Those that are being evicted already keep the reason: it says when they come back.
         for key, _ in self._limits.pop_due(self._books.now):
             if key not in self.current:
                 self._begin(key, self._at_limit[key])
         for key, due in self._ready_by.pop_due(self._books.now):
-            self._begin_late(key, due)
+            if key not in self.current:
+                self._begin_late(key, due)
 
     def _begin_late(self, key: str, due: float) -> None:
         settings, requeuing = self._settings, self._requeuing
