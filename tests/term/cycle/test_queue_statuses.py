@@ -187,7 +187,7 @@ async def test_a_round_of_writes_that_is_interrupted_loses_no_queue(
         cluster_queue(world, f"team-{index}", {"cpu": 1}, cohort="all")
     async with world.running():
         admission = world.state.admission
-        admission.discard()
+        admission.outdated = True
         for _ in admission.refresh(world.clock()):
             pass
         changed = list(admission.tallies.changed)
@@ -216,7 +216,7 @@ async def test_a_queue_whose_write_fails_is_written_in_the_next_round(
     cluster_queue(world, "team", {"cpu": 1})
     async with world.running():
         admission = world.state.admission
-        admission.discard()
+        admission.outdated = True
         for _ in admission.refresh(world.clock()):
             pass
         statuses = QueueStatuses(admission, _no_patch, wall=world.clock)

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from math import inf, isfinite
-from typing import Any, Final, NamedTuple
+from math import inf
+from typing import Final, NamedTuple
+
+from pydantic import FiniteFloat, NonNegativeInt, TypeAdapter
 
 from podsched.api.owners import controller_of
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import stored_group
 from podsched.framework.pods import PodInfo
-from podsched.lib.bounded_text import parse_json
 from podsched.queues.objects import Workload
 from podsched.term.admission.units import Unit, is_lone
 
@@ -43,10 +44,13 @@ class _Place(NamedTuple):
     """
 
     owner: str
-    created: float
-    late: float = 0.0
-    times: int = 0
+    created: FiniteFloat
+    late: FiniteFloat = 0.0
+    times: NonNegativeInt = 0
     goes_back: bool = False
+
+
+_READER: Final = TypeAdapter(_Place)
 
 
 class Places:
@@ -214,11 +218,6 @@ def _text(place: _Place) -> str:
 def _parse(text: str) -> _Place | None:
     """Return the place in a text; None if it cannot be read."""
     try:
-        body: dict[str, Any] = parse_json(text.encode())
-        owner, created, late = str(body["owner"]), float(body["created"]), float(body["late"])
-        times, goes_back = int(body["times"]), bool(body["goes_back"])
-    except (ValueError, TypeError, KeyError, OverflowError):
+        return _READER.validate_json(text)
+    except ValueError:
         return None
-    if not (isfinite(created) and isfinite(late) and times >= 0):
-        return None
-    return _Place(owner, created, late, times, goes_back)

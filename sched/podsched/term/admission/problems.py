@@ -28,10 +28,10 @@ class QueueState(NamedTuple):
 
     drains: str
     """The reason with which units are evicted, because a queue drains; "" if none drains."""
-    stopped: Problem | None
-    """A problem of the queues that comes before any problem of a unit itself."""
-    refused: Problem | None
-    """A problem of the queues that comes after the problems of a unit itself."""
+    problem: Problem | None
+    """Why no unit can wait there."""
+    comes_first: bool
+    """Whether this comes before any problem of a unit itself."""
 
 
 class QueueStates:
@@ -55,9 +55,8 @@ class QueueStates:
 
 def find_problem(state: QueueState, requeuing: Requeuing, unit: Unit) -> Problem | None:
     """Return why a unit cannot wait in its queue; None if it can."""
-    if state.stopped is None and (why := requeuing.deactivated(unit.key)):
-        return Problem(Waiting.SUSPENDED, why)
-    return state.stopped or state.refused
+    why = "" if state.comes_first else requeuing.deactivated(unit.key)
+    return Problem(Waiting.SUSPENDED, why) if why else state.problem
 
 
 def _queue_state(books: Books, unit: Unit) -> QueueState:
@@ -68,9 +67,10 @@ def _queue_state(books: Books, unit: Unit) -> QueueState:
         drains = QUEUE_STOPPED
     elif local is not None and local.spec.stop_policy == DRAINS:
         drains = LOCAL_QUEUE_STOPPED
-    stopped = _stopped(local, queue, unit)
-    refused = None if queue is None or stopped else _refused(books, queue, unit)
-    return QueueState(drains, stopped, refused)
+    if (stopped := _stopped(local, queue, unit)) is not None:
+        return QueueState(drains, stopped, comes_first=True)
+    assert queue is not None
+    return QueueState(drains, _refused(books, queue, unit), comes_first=False)
 
 
 def _stopped(local: LocalQueue | None, queue: ClusterQueue | None, unit: Unit) -> Problem | None:

@@ -18,14 +18,6 @@ class QueueKey(NamedTuple):
     key: str
 
 
-class _Standing(NamedTuple):
-    """The queues of a unit, and as what it counts there: as pending, or as admitted."""
-
-    queue: str
-    local_queue: str
-    admitted: bool
-
-
 @dataclass(slots=True)
 class Tally:
     """The numbers of a queue's units, and what they use."""
@@ -40,7 +32,6 @@ class Tallies:
 
     def __init__(self) -> None:
         self._of: defaultdict[QueueKey, Tally] = defaultdict(Tally)
-        self._standings: dict[str, _Standing] = {}
         self.changed: dict[QueueKey, None] = {}
         """The queues whose tally has changed since the reader last cleared this."""
 
@@ -49,22 +40,22 @@ class Tallies:
         return self._of.get(key) or Tally()
 
     def clear(self) -> None:
-        """Remove all counts; everything is counted again."""
+        """Remove all counts; all units are made anew and counted."""
         self.changed |= dict.fromkeys(self._of)
         self._of.clear()
-        self._standings.clear()
 
     def update(self, unit: Unit) -> None:
         """Count a changed unit in its queues; one without pods no more."""
-        old, new = self._standings.pop(unit.key, None), None
+        old, new = unit.counted, None
         if unit.held or unit.waiting:
-            new = _Standing(unit.queue, unit.local_queue_key, bool(unit.held))
-            self._standings[unit.key] = new
+            new = unit.queue, unit.local_queue_key, bool(unit.held)
+        unit.counted = new
         for one, sign in ((old, -1), (new, 1)) if old != new else ():
             if one is not None:
-                for tally in self._both(one.queue, one.local_queue):
-                    tally.admitted += sign * one.admitted
-                    tally.pending += sign * (not one.admitted)
+                *queues, is_admitted = one
+                for tally in self._both(*queues):
+                    tally.admitted += sign * is_admitted
+                    tally.pending += sign * (not is_admitted)
 
     def use(self, queue: str, local_queue: str, amounts: Mapping[FlavorResource, int]) -> None:
         """Add amounts to the usage of both queues; amounts below 0 reduce it."""

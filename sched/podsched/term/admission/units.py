@@ -84,6 +84,8 @@ class Unit:
     """Pods with a node, bound or assumed, by uid."""
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     """The quota that the held pods use."""
+    counted: tuple[str, str, bool] | None = None
+    """How ``Tallies`` count it: in which ClusterQueue and LocalQueue, and whether as admitted."""
     sets: dict[str, str] = field(default_factory=dict)
     """The names of the waiting pods' pod sets, by the uid of the pod."""
     read: tuple[v1.PodGroup, PodGroup] | None = None
