@@ -13,10 +13,12 @@
 | shape | what units have in common that are admitted, or not, for the same reasons |
 | hopeless | a shape of which a unit was tried in vain; until what it lacks is free, none is |
 
-- ``units``: PodGroups and lone pods, which are admitted as a whole, read from the cluster
+- ``books``: what all parts share: the units, the quotas and their usage, and the time
+- ``units``: PodGroups and lone pods, which are admitted as a whole
+- ``workloads``: what units ask for, and what they use
 - ``usage`` and ``devices``: the quota that a pod uses, known also after a takeover
-- ``endings``: evicted units, and when they may be admitted again
-- ``limits``: how long units may run
+- ``endings`` and ``limits``: why and when units are evicted
+- ``requeuing`` and ``places``: when they may be admitted again, and their place in the queue
 - ``histories``: the past usage of LocalQueues
 - ``tallies``: counts and usage by queue, for the queues' statuses
 - ``changes``: the changes of objects that matter to queues
@@ -28,8 +30,10 @@
 - ``terms``: the flavors that a unit may start on, and its victims
 - ``reservations``: starts that are promised to units in ClusterQueues with backfill
 - ``reservation_text``: the annotation that has a reservation
-- ``timetable``, ``unit_ends``, ``node_room``, ``reserved_devices`` and ``reserved_ports``: when a
-  unit can start, beside the units that run and the promised starts
+- ``withdrawals``: why a promised start cannot be kept
+- ``outlook`` and ``unit_ends``: what is expected to run, and until when
+- ``timetable`` and ``node_room``: when a unit can start beside it
+- ``placeholders``, ``reserved_devices`` and ``reserved_ports``: what is kept on nodes
 
 The cycle that decides about the heads of the queues is ``term.cycle.admission_cycle``.
 """

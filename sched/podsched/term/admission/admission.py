@@ -269,7 +269,7 @@ class Admission:
         self.tallies.clear()
         self.holds.begin()
         self.reservations.begin()
-        self.turns.begin(queues)
+        self.turns.begin()
         known = [QueueKey("ClusterQueue", one.metadata.name) for one in queues]
         known += [QueueKey("LocalQueue", object_key(one)) for one in of_namespaces]
         self.tallies.changed |= dict.fromkeys(known)

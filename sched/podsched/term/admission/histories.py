@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from podsched.api.objects import LocalQueue, object_key, seconds_of
 from podsched.api.quantity import parse
@@ -33,10 +33,12 @@ class Histories:
         self._of: dict[str, History] = {}
         self._sampled_at: float | None = None
 
-    def orders(self, queue: Any) -> bool:
+    def orders(self, name: str) -> bool:
         """Whether past usage orders the units of a ClusterQueue."""
-        mode = queue.spec.admission_scope.admission_mode
-        return self._settings is not None and mode == _USAGE_BASED
+        queue = self._cluster.get("ClusterQueue", "", name)
+        if queue is None or self._settings is None:
+            return False
+        return bool(queue.spec.admission_scope.admission_mode == _USAGE_BASED)
 
     def usage(self, key: str) -> float:
         """Return the weighted past usage of a LocalQueue, "namespace/name"; less goes first."""
@@ -70,8 +72,7 @@ class Histories:
             return ()
         self._sampled_at, sampled = now, dict[str, None]()
         for local in self._cluster.list("LocalQueue"):
-            queue = self._cluster.get("ClusterQueue", "", local.spec.cluster_queue)
-            if queue is None or not self.orders(queue):
+            if not self.orders(local.spec.cluster_queue):
                 continue
             key, runs = object_key(local), Counter[str]()
             for of, amount in tallies.of(QueueKey("LocalQueue", key)).usage.items():

@@ -18,11 +18,10 @@ Pure and synchronous.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from podsched.api.objects import ClusterQueue
 from podsched.lib.due_times import DueTimes, earliest
 from podsched.lib.taking import take_all
 from podsched.queues.objects import Workload
@@ -73,18 +72,18 @@ class Turns:
         self.entered: dict[str, None] = {}
         """The keys of units that have entered their queue; for who reports it."""
 
-    def begin(self, queues: Iterable[ClusterQueue]) -> None:
+    def begin(self) -> None:
         """Start with new queues and without units; backoffs are kept."""
         for of_units in (self.workloads, self._parked, self._helped, self.due, self._tried):
             of_units.clear()
         self._books.freed.clear()
         for of_queues in (self.pending, self.ready, self.blocked, self._keepers):
             of_queues.clear()
-        for one in queues:
-            name = one.metadata.name
-            strategy, usage = self._books.snapshot.queues[name].strategy, self._histories.usage
-            by_usage = self._histories.orders(one)
-            self.pending[name] = PendingByUsage(strategy, usage) if by_usage else Pending(strategy)
+        for name, queue in self._books.snapshot.queues.items():
+            pending: Pending | PendingByUsage = Pending(queue.strategy)
+            if self._histories.orders(name):
+                pending = PendingByUsage(queue.strategy, self._histories.usage)
+            self.pending[name] = pending
 
     def refresh(self) -> None:
         """Have units tried again that events may have helped, or whose backoff has ended."""

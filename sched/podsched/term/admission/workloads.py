@@ -115,9 +115,8 @@ class Workloads:
         pods = unit.held.values()
         # Its PodGroup may be gone while it runs.
         group = unit_group(self._cluster, unit) or PodGroup(unit.key)
-        queue, past = self._cluster.get("ClusterQueue", "", unit.queue), None
-        if queue is not None and self._histories.orders(queue):
-            past = self._histories.usage(unit.local_queue_key)
+        by_usage = self._histories.orders(unit.queue)
+        past = self._histories.usage(unit.local_queue_key) if by_usage else None
         return replace(
             self._common(unit, group, next(iter(pods))),
             # A group that grows, or whose pods are made again, keeps the time of its admission.

@@ -161,7 +161,7 @@ class QueueStatuses:
         else:
             self._set_active(after, TRUE, "Ready", "Can submit new workloads to localQueue")
         histories = self._admission.histories
-        if found is not None and histories.orders(found):
+        if histories.orders(item.spec.cluster_queue):
             history = histories.of(key)
             past = after.fair_sharing.admission_fair_sharing_status
             past.consumed_resources.clear()
