@@ -156,7 +156,7 @@ class Admission:
     def refresh(self, now: float) -> Iterator[None]:
         """Bring everything up to date with the cache, in steps of about half a millisecond.
 
-        The generator has to be exhausted before ``heads`` is called. No trial may be open during a
+        The generator has to be exhausted before heads are taken. No trial may be open during a
         step. ``now`` is the monotonic time.
         """
         self.books.now = now + self.books.epoch

@@ -164,8 +164,6 @@ class Reservations:
             # Only once: afterwards the annotation may be older than the known reservation.
             self._read.add(key)
             found = found or stored_reservation(self._books.cluster, unit, workload)
-            if found is not None:
-                self._starts.set(key, found.start)
         if found is None:
             return
         queue, priority, seconds = workload.queue, workload.priority, workload.seconds
@@ -175,6 +173,8 @@ class Reservations:
         elif found.seconds < seconds:
             self.withdraw(key, "Changed", "it may run for longer than before")
         else:
+            if key not in self.of:
+                self._starts.set(key, found.start)
             self.of[key] = made = replace(found, priority=priority, seconds=seconds)
             self.timetable.set_reservation(key, made)
 

@@ -302,17 +302,11 @@ class Turns:
 
 def _same(one: Workload, other: Workload) -> bool:
     """Whether a unit asks for the same as before, in the same place in the order."""
-    return (
-        one.shape == other.shape
-        and one.queue == other.queue
-        and queue_order(one) == queue_order(other)
-    )
+    same_kind = one.shape == other.shape and one.queue == other.queue
+    return same_kind and queue_order(one) == queue_order(other)
 
 
 def _asks_the_same(one: Workload, other: Workload) -> bool:
     """Whether a changed unit asks for the same quota as before, with the same priority."""
-    return (
-        one.pod_sets == other.pod_sets
-        and one.queue == other.queue
-        and one.priority == other.priority
-    )
+    same_place = one.queue == other.queue and one.priority == other.priority
+    return same_place and one.pod_sets == other.pod_sets
