@@ -80,15 +80,11 @@ def occupied(cluster: ClusterView, unit: Unit, *, joining: bool = False) -> floa
     if joining or not pods:
         pods += unit.waiting.values()
     limit = min(execution_time(cluster, unit), deadline(pods))
-    return limit if limit == inf else limit + _longest_grace(pods) + SLACK
+    return limit if limit == inf else limit + longest_grace(pods) + SLACK
 
 
-def grace(unit: Unit) -> float:
-    """Return the longest grace period of a unit's pods, in seconds."""
-    return _longest_grace((unit.held or unit.waiting).values())
-
-
-def _longest_grace(pods: Iterable[PodInfo]) -> float:
+def longest_grace(pods: Iterable[PodInfo]) -> float:
+    """Return the longest grace period of some pods, in seconds."""
     return float(max(map(_grace, pods)))
 
 

@@ -7,7 +7,7 @@ claims that exist only in the trial have the devices of other reservations.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from podsched.api.objects import ResourceClaim, copy_of
 from podsched.framework.nodes import ClusterView
@@ -47,18 +47,17 @@ def assumed_devices(cluster: ClusterView, pods: Iterable[PodInfo]) -> tuple[Prom
     return tuple(sorted(found))
 
 
-def placeholder_claim(key: str, devices: Iterable[PromisedDevice]) -> ResourceClaim:
-    """Return a claim to which the devices promised to the unit ``key`` are allocated."""
+def placeholder_claim(key: str, devices: Iterable[tuple[Any, ...]]) -> ResourceClaim:
+    """Return a claim to which devices promised to a unit are allocated, as ``PromisedDevice``."""
     claim = ResourceClaim()
     claim.metadata.namespace, _, name = key.partition("/")
     claim.metadata.name = f"reserved:{name}"  # No claim that is stored has such a name.
-    for one in devices:
-        result = claim.status.allocation.devices.results.add(
-            driver=one.driver, pool=one.pool, device=one.device
-        )
-        if one.share:
-            result.share_id = one.share
-            result.consumed_capacity.update(one.capacity)
+    for driver, pool, device, share, capacity in devices:
+        results = claim.status.allocation.devices.results
+        result = results.add(driver=driver, pool=pool, device=device)
+        if share:
+            result.share_id = share
+            result.consumed_capacity.update(capacity)
     return claim
 
 

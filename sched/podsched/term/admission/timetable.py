@@ -31,7 +31,6 @@ from podsched.term.admission.outlook import Outlook
 from podsched.term.admission.placeholders import Placeholders, counts_labels
 from podsched.term.admission.reservation_text import start_text, time_text
 from podsched.term.admission.reserved_devices import (
-    PromisedDevice,
     deallocated_claims,
     may_use_devices,
     placeholder_claim,
@@ -181,9 +180,8 @@ class Timetable:
         for node, amounts in outlook.taken(others.values(), at, until, victims):
             found += [(pod, node) for pod in self._placeholders.requesting(amounts)]
         found += ((pod, node) for _, pod, node in self._apart(workload, others, at, until))
-        kept = {key: one.devices if one.overlaps(at, until) else () for key, one in others.items()}
         claims = [
-            placeholder_claim(key, map(PromisedDevice._make, kept[key]))
+            placeholder_claim(key, one.devices if one.overlaps(at, until) else ())
             for key, one in others.items()
             if one.devices
         ]

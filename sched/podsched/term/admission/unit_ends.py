@@ -10,7 +10,7 @@ from math import inf
 
 from podsched.term.admission.books import Books
 from podsched.term.admission.endings import Endings, bound_at
-from podsched.term.admission.limits import SLACK, grace, occupied
+from podsched.term.admission.limits import SLACK, longest_grace, occupied
 from podsched.term.admission.units import Unit
 
 
@@ -67,12 +67,12 @@ class UnitEnds:
     def gone_at(self, victims: Iterable[str], evicted: float) -> float:
         """Return when all of these units are gone if they are ``evicted`` at a time."""
         # They may not be terminating yet: then their pods do not say when they will be gone.
-        found = (
-            self.still(min(self.of[key], evicted + grace(self._books.units[key]) + SLACK))
-            for key in victims
-            if key in self.of
-        )
-        return max((evicted, *found))
+        units, found = self._books.units, [evicted]
+        for key in victims:
+            if key in self.of:
+                gone = evicted + longest_grace(units[key].held.values()) + SLACK
+                found.append(self.still(min(self.of[key], gone)))
+        return max(found)
 
     def still(self, end: float) -> float:
         """Return the end, or now + ``SLACK`` for a unit that should have ended already."""
