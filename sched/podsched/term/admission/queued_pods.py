@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from podsched.framework.pods import PodInfo
-from podsched.lib.taking import take_all
 from podsched.queues.quota import Amounts, FlavorResource
 from podsched.term.admission.books import Books, Keys, pop_first
 from podsched.term.admission.devices import DeviceQuota
@@ -82,7 +81,7 @@ class QueuedPods:
 
     def begin(self) -> dict[str, _Place]:
         """Begin without pods; return the pods so far, for ``note_moved``."""
-        before = take_all(self._places)
+        before, self._places = self._places, {}
         self._devices.forget()
         self._unsettled.clear()
         self.leaving.clear()
@@ -150,8 +149,8 @@ class QueuedPods:
                 return
             self._leave(old, released=False)
         new = self._places[key] = self._join(pod, unit, name, held=held)
-        # Unless its usage has changed, too: a user may change labels of running pods all the time,
-        # and that helps nobody.
+        # Only if its usage has changed: a user may change labels of running pods all the time, and
+        # that helps nobody.
         if old is not None and old.amounts and not new.uses_the_same(old):
             self._books.freed.append((old.queue, old.amounts.keys()))
 
