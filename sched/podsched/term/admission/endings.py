@@ -1,11 +1,12 @@
-"""Why units are evicted, other than by preemption; ``requeuing`` says when they come back.
+"""Why units are evicted, other than by preemption, and when they may be admitted again.
 
-| reason | a unit is evicted because |
-| --- | --- |
-| ClusterQueueStopped, LocalQueueStopped | its queue drains |
-| PodsReadyTimeout | its pods were not ready in time |
-| Deactivated | it was not ready in time too often, or reached its execution time (``limits``) |
-| DeadlineExceeded | its pods have outlived their deadline |
+| reason | a unit is evicted because | it is admitted again (``requeuing``) |
+| --- | --- | --- |
+| ClusterQueueStopped, LocalQueueStopped | its queue drains | once the queue goes on |
+| PodsReadyTimeout | its pods were not ready in time | after a backoff |
+| Deactivated | it was not ready in time too often | once its count is removed |
+| Deactivated | it reached its execution time (``limits``) | once the annotation is removed |
+| DeadlineExceeded | its pods have outlived their deadline | at once |
 
 The conditions Evicted and PodsReady of the PodGroup tell the next leader.
 

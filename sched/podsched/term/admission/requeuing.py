@@ -1,12 +1,4 @@
-"""When evicted units may be admitted again, and at which place in the queue.
-
-| evicted because | admitted again |
-| --- | --- |
-| its queue drains | once the queue goes on |
-| its pods were not ready in time | after a backoff |
-| it was not ready in time too often | once its count is removed |
-| it reached its execution time | once the annotation is removed |
-| another reason | at once |
+"""When evicted units may be admitted again (see ``endings``), and at which place in the queue.
 
 The PodGroup has what the next leader needs: the condition Evicted, and the annotations
 ``podsched.io/requeue-count`` and ``podsched.io/deactivated``. For what has no PodGroup see
