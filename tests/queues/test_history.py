@@ -28,10 +28,9 @@ def test_an_admission_counts_at_once_and_is_settled_once() -> None:
     penalty = 6 * (1 - 0.5 ** (300 / 3600))
     assert admitted.usage({}, 1.0) == pytest.approx(penalty)
     assert admitted.admit("a", {"gpu": 6}, HOUR).usage({}, 1.0) == pytest.approx(penalty)
-    assert admitted.withdraw("a").usage({}, 1.0) == 0
-    settled = admitted.settle("a", {}, 0.0, HOUR)
+    settled = admitted.sample({}, 0.0, HOUR)
     assert settled.consumed == pytest.approx({"gpu": penalty})
-    assert settled.settle("a", {}, 0.0, HOUR) == settled
+    assert settled.sample({}, 0.0, HOUR) == settled
 
 
 def test_usage_is_weighted_by_resource_and_queue() -> None:

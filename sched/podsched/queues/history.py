@@ -40,33 +40,21 @@ class History:
     """By workload, amounts of resources that no sample includes yet."""
 
     def sample(self, running: Mapping[str, int], now: float, decay: Decay) -> History:
-        """Return the history with a sample of what runs now; empty without a half-life."""
+        """Return the history with a sample of what runs now; empty without a half-life.
+
+        It ends all penalties: they move into ``consumed``, where they decay like all past usage.
+        """
         if not decay.half_life:
-            return replace(self, sampled_at=now, consumed={})
+            return History(now)
         present = decay.weight(max(0.0, now - self.sampled_at))
-        consumed = _sum(_times(self.consumed, 1.0 - present), _times(running, present))
-        return replace(self, sampled_at=max(now, self.sampled_at), consumed=consumed)
+        sampled = _times(self.consumed, 1.0 - present), _times(running, present)
+        consumed = _sum(*sampled, *self.penalties.values())
+        return History(max(now, self.sampled_at), consumed)
 
     def admit(self, workload: str, requests: Mapping[str, int], decay: Decay) -> History:
         """Return the history with the penalty of a workload that has been admitted."""
         penalty = _times(requests, decay.weight(decay.interval))
         return replace(self, penalties={**self.penalties, workload: penalty})
-
-    def withdraw(self, workload: str) -> History:
-        """Return the history without the penalty of a workload that did not start."""
-        left = {key: penalty for key, penalty in self.penalties.items() if key != workload}
-        return replace(self, penalties=left)
-
-    def settle(
-        self, workload: str, running: Mapping[str, int], now: float, decay: Decay
-    ) -> History:
-        """Return the history with a sample of what runs now, which ends a workload's penalty.
-
-        The penalty moves into ``consumed``, where it decays like all past usage.
-        """
-        sampled = self.sample(running, now, decay).withdraw(workload)
-        penalty = self.penalties.get(workload, {})
-        return replace(sampled, consumed=_sum(sampled.consumed, penalty))
 
     def usage(self, resource_weights: Mapping[str, float], queue_weight: float) -> float:
         """Return the weighted past usage, with CPU in cores; infinite at a queue weight of 0."""

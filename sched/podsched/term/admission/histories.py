@@ -80,10 +80,6 @@ class Histories:
             history, sampled[key] = self.of(key), None
             if not history.sampled_at:  # It begins now.
                 history = replace(history, sampled_at=now)
-            # Each call takes a sample, but those after the first do so at the same time, where the
-            # present has no weight.
-            for unit in list(history.penalties):
-                history = history.settle(unit, runs, now, self._decay)
             self._of[key] = history.sample(runs, now, self._decay)
         for gone in self._of.keys() - sampled.keys():
             del self._of[gone]
