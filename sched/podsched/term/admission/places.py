@@ -51,6 +51,8 @@ class _Place(NamedTuple):
 
 
 _READER: Final = TypeAdapter(_Place)
+#: Of a job of which nothing is known.
+_UNKNOWN: Final = _Place("", inf)
 
 
 class Places:
@@ -93,8 +95,8 @@ class Places:
         """Update the place of a unit's job from its pods."""
         key, pods = unit.key, (*unit.waiting.values(), *unit.held.values())
         created = min(pod.creation_time for pod in pods)
-        place = self._of.get(self._job(key))
-        if place is None or place.owner != owner:
+        place = self._place(key)
+        if place.owner != owner:
             place = _Place(owner, created)
         known = place
         for text in filter(None, map(_said, pods)):
@@ -109,6 +111,9 @@ class Places:
         """Return the job of a unit; a lone pod that belongs to none stands for itself."""
         return self._lone[key].job if key in self._lone else key
 
+    def _place(self, key: str) -> _Place:
+        return self._of.get(self._job(key), _UNKNOWN)
+
     def _has_place(self, key: str) -> bool:
         return not is_lone(self._job(key)) and stored_group(self._cluster, key) is None
 
@@ -116,16 +121,14 @@ class Places:
 
     def count(self, key: str) -> int:
         """Return how often the job of a unit was not ready in time."""
-        place = self._of.get(self._job(key))
-        return 0 if place is None else place.times
+        return self._place(key).times
 
     def is_late_again(self, key: str, begun: float) -> bool:
         """Whether pods that got their nodes at ``begun`` were not counted as late yet.
 
         Lone pods of a Job that ran already when it was last late are late with it: once.
         """
-        place = self._of.get(self._job(key))
-        return place is None or begun >= place.late
+        return begun >= self._place(key).late
 
     def note_late(self, key: str, count: int, at: float) -> None:
         """Note that pods are evicted, for the ``count``-th time, since they were not ready in time.
@@ -134,7 +137,7 @@ class Places:
         """
         if not self._has_place(key):
             return
-        place = self._of.get(self._job(key), _Place("", inf))
+        place = self._place(key)
         # Whole seconds, as the times at which its next pods are created.
         self._keep(key, place._replace(late=float(int(at)), times=count, goes_back=count > 0))
 
@@ -144,19 +147,17 @@ class Places:
         if place is not None:
             self._of[self._job(key)] = place._replace(goes_back=False)
 
-    def late_at(self, key: str) -> float | None:
-        """Return when the job of a lone pod was late, if the pod was created afterwards."""
-        place = self._of.get(self._job(key)) if key in self._lone else None
-        if place is None or self._lone[key].created < place.late:
-            return None
-        return place.late
+    def late_at(self, key: str) -> float:
+        """Return when the job of a lone pod was late before the pod was created; 0.0 if never."""
+        late = self._place(key).late
+        return late if key in self._lone and self._lone[key].created >= late else 0.0
 
     # ------------------------------------------------------------------ the order in the queue
 
     def put(self, workload: Workload) -> Workload:
         """Return a workload at the place of its job, if its pods are made again."""
-        place = self._of.get(self._job(workload.key)) if workload.job_uid else None
-        if place is None or not place.owner:
+        place = self._place(workload.key) if workload.job_uid else _UNKNOWN
+        if not place.owner:
             return workload
         queued_at = place.created
         if place.goes_back and not self._by_creation:

@@ -80,8 +80,7 @@ class Requeuing:
     def not_before(self, key: str) -> float:
         """Return when a unit may be admitted again; 0.0 if it need not wait."""
         reason, at = eviction_of(self._cluster, key)
-        late = self.places.late_at(key)
-        if late is not None:
+        if late := self.places.late_at(key):
             reason, at = EVICTED_BY_READINESS, late
         if reason != EVICTED_BY_READINESS or self._strategy is None:
             return 0.0
