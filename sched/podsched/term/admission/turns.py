@@ -99,21 +99,8 @@ class Turns:
         for key, _ in self.backoffs.pop_due(self._books.now):
             if key in self.workloads:
                 self._enter(self.workloads[key])
-        for name, freed in self._take_freed():
+        for name, freed in _take_freed(self._books):
             self.try_again(name, freed)
-
-    def _take_freed(self) -> Iterator[tuple[str, _Freed]]:
-        """Yield the queues in whose trees quota was released, and which; None: any."""
-        nodes, by_root = self._books.snapshot.forest.queues, dict[Node, _Freed]()
-        for name, freed in self._books.freed:
-            if name in nodes:
-                root = nodes[name].root
-                known = by_root.get(root, frozenset())
-                by_root[root] = None if freed is None or known is None else known.union(freed)
-        self._books.freed.clear()
-        for name, node in nodes.items() if by_root else ():
-            if node.root in by_root:
-                yield name, by_root[node.root]
 
     def next_time(self) -> float | None:
         """Return when a unit may be tried next without a change; None: never."""
@@ -298,6 +285,20 @@ class Turns:
         self.pending[workload.queue].retry(workload)
         self.blocked.pop(workload.queue, None)
         self.ready[workload.queue] = None
+
+
+def _take_freed(books: Books) -> Iterator[tuple[str, _Freed]]:
+    """Yield the queues in whose trees quota was released, and which; None: any."""
+    nodes, by_root = books.snapshot.forest.queues, dict[Node, _Freed]()
+    for name, freed in books.freed:
+        if name in nodes:
+            root = nodes[name].root
+            known = by_root.get(root, frozenset())
+            by_root[root] = None if freed is None or known is None else known.union(freed)
+    books.freed.clear()
+    for name, node in nodes.items() if by_root else ():
+        if node.root in by_root:
+            yield name, by_root[node.root]
 
 
 def _same(one: Workload, other: Workload) -> bool:
