@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from podsched.cache.cache import Cache
-from podsched.framework.nodes import ClusterView
+from podsched.cache.objects import ClusterState
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.term.admission.units import Unit
@@ -25,7 +25,7 @@ class Books:
     """
 
     cache: Cache
-    cluster: ClusterView = field(init=False)
+    cluster: ClusterState = field(init=False)
     units: dict[str, Unit] = field(default_factory=dict)
     snapshot: Snapshot = field(default_factory=lambda: Snapshot(()))
     stale: Keys = field(default_factory=OrderedDict)

@@ -100,9 +100,10 @@ class DeviceQuota:
         """Return the devices that some claims ask for, by resource. Raises UncountableError."""
         total: dict[str, int] = {}
         for key in keys:
-            claim = self._cluster.get(CLAIM, *key.split("/", 1))
+            namespace, _, name = key.partition("/")
+            claim = self._cluster.get(CLAIM, namespace, name)
             for request in () if claim is None else claim.spec.devices.requests:
-                exactly, name = request.exactly, claim.metadata.name
+                exactly = request.exactly
                 if exactly.admin_access:
                     continue  # It takes no devices from others.
                 if request.first_available or exactly.allocation_mode == "All":
