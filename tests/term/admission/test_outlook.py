@@ -33,9 +33,9 @@ class Ends:
         return at + 95
 
 
-def starts_beside(promised: Reservation) -> list[float]:
+def starts_beside(promised: Reservation, quota: int = 8) -> list[float]:
     """When others can start beside a unit that waits for its victim and was promised a start."""
-    books = Books(Cache(), snapshot=Snapshot([ClusterQueue("team", quotas={CPU: Quota(8)})]))
+    books = Books(Cache(), snapshot=Snapshot([ClusterQueue("team", quotas={CPU: Quota(quota)})]))
     for key in ("victim", "wide"):
         books.units[key] = Unit(key, "team", "team")
     books.units["victim"].usage[CPU] = 8
@@ -51,4 +51,6 @@ def test_a_promise_is_kept_beyond_the_end_of_a_start_that_may_fail() -> None:
 
 
 def test_a_unit_that_waits_for_its_victims_is_counted_once() -> None:
-    assert starts_beside(Reservation("team", 0, 15.0, 97.0, {CPU: 8})) == [115.0]
+    promised = Reservation("team", 0, 5.0, 97.0, {CPU: 8})
+    assert starts_beside(promised) == [115.0]
+    assert starts_beside(promised, 16)[0] == 0.0
