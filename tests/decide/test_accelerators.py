@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from podsched.cache.trial import Trial
@@ -16,6 +17,9 @@ from podsched.decide.evaluation import sampling
 from podsched.decide.runtime.plugin_handle import Chance
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.status import Code
+from podsched.framework.verdicts import Reason, Scores, Verdicts
+from podsched.plugins.taint_toleration import TaintToleration
 from support.engine_world import STRATEGIES, World, container
 from support.examples import share
 
@@ -127,6 +131,59 @@ def test_with_and_without_accelerators_the_decisions_are_those_of_the_reference(
             for _ in range(world.random.randint(0, 3)):
                 world.mutate()
         assert plain[1].rotation == fast[1].rotation
+
+
+def failing_filter(real: Any) -> Any:
+    """A Filter that fails on some nodes, for pods that tolerate nothing."""
+
+    def fail_on_some(self: Any, state: Any, pod: PodInfo, nodes: Any, rows: Any) -> Verdicts:
+        found: Verdicts = real(self, state, pod, nodes, rows)
+        if pod.cls.spec.tolerations:
+            return found
+        base = rows if nodes.base is nodes else nodes.base_rows[rows]
+        fails = np.array([nodes.base.names[row][-1] in "37" for row in base.tolist()], np.bool_)
+        bits = np.where(fails, np.uint64(2), found.bits)
+        reasons = (*found.reasons, *(Reason(Code.UNSCHEDULABLE, "none"),))[:1]
+        return Verdicts(bits, (*reasons, Reason(Code.ERROR, "flaky")))
+
+    return fail_on_some
+
+
+def failing_score(real: Any) -> Any:
+    """A Score that fails for pods that tolerate nothing."""
+
+    def fail(self: Any, state: Any, pod: PodInfo, nodes: Any, rows: Any) -> Scores:
+        if not pod.cls.spec.tolerations:
+            raise RuntimeError("flaky")
+        found: Scores = real(self, state, pod, nodes, rows)
+        return found
+
+    return fail
+
+
+@pytest.mark.parametrize("percentage", [None, 40], ids=["all nodes", "a share of the nodes"])
+@pytest.mark.parametrize("failing", [failing_filter, failing_score])
+def test_if_a_plugin_fails_the_decisions_are_those_of_the_reference(
+    failing: Any, percentage: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "MIN_FEASIBLE_NODES", 3)
+    method = failing.__name__.removeprefix("failing_")
+    monkeypatch.setattr(TaintToleration, method, failing(getattr(TaintToleration, method)))
+    failed = chosen = 0
+    for seed in range(share(16)):
+        world = Decided(seed, percentage)
+        for number, template in enumerate(world.templates):
+            template["tolerations"] = [{"operator": "Exists"}] * (number % 2)
+        plain, fast = world.decider(*REFERENCE), world.decider()
+        for _ in range(12):
+            pods = world.batch()
+            expected = decide(world, plain, pods, keep=False)
+            assert decide(world, fast, pods, keep=True) == expected, seed
+            assert plain[1].rotation == fast[1].rotation
+            failed += sum("flaky" in str(error) for *_, error, _, _ in expected)
+            chosen += sum(bool(node) for _, node, *_ in expected)
+            world.mutate()
+    assert failed and chosen
 
 
 def test_an_accelerator_that_is_left_out_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:

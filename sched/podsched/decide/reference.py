@@ -68,15 +68,17 @@ class Reference:
                 # Not scored: the node is taken even if others have higher scores.
                 return Decision(queued, state, nodes.names[nominated], feasible=1, evaluated=1)
         outcome = filter_nodes(runtime, state, pod, pre, every, cluster)
-        diagnosis = Diagnosis(len(every), pre, outcome)
-        # kube-scheduler ends the cycle when a Filter fails on a node, even if other nodes fit.
-        failed = diagnosis.error()
-        if failed.code is Code.ERROR:
-            return Decision(queued, state, error=failed)
         feasible, percentage = every[outcome.plugin == PASSED], runtime.percentage_of_nodes_to_score
         allowed = None if pre.node_names is None else every[outcome.plugin != EXCLUDED]
-        rows, evaluated = self._rotation.sample(cluster, percentage, feasible, allowed)
+        failures = outcome.rows_with(Code.ERROR)
+        sample = self._rotation.sample(cluster, percentage, feasible, allowed, failures)
+        if sample.failed is not None:
+            # kube-scheduler ends the cycle when a Filter fails on a node, even if other nodes fit.
+            failed = outcome.status(int(np.searchsorted(every, sample.failed)))
+            return Decision(queued, state, error=failed)
+        rows, evaluated = sample.rows, sample.evaluated
         if not len(rows):
+            diagnosis = Diagnosis(len(every), pre, outcome)
             return Decision(queued, state, diagnosis=diagnosis, evaluated=len(every))
         run_pre_score(runtime, state, pod, cluster, rows)
         totals = run_score(runtime, state, pod, nodes, rows).total

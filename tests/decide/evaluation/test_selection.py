@@ -14,7 +14,8 @@ from podsched.decide.evaluation.selection import Ending, Selector
 from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
-from podsched.framework.verdicts import Rows, Scores
+from podsched.framework.status import Code
+from podsched.framework.verdicts import Rows, Scores, Verdicts, rejecting
 from podsched.plugins.rows.normalize import default_normalize
 from support.engine_world import World, container, node
 from support.examples import examples
@@ -313,3 +314,29 @@ def test_the_share_of_the_nodes_is_taken_from_all_zones_in_turn() -> None:
     for first in (0, 50):
         expected = [f"{zone}{number:03}" for zone in "ab" for number in range(first, first + 50)]
         assert [names[row] for row in selector.sample().tolist()] == expected
+
+
+def test_a_filter_that_failed_is_asked_again_in_the_next_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(0, nodes=0, percentage=1, strategy=LEAST)
+    for number in range(300):
+        world.cache.placed.add_node(node(f"n{number:03}"))
+    world.templates = [{}] * 4
+    pending = world.pending(0)
+    selector = Selector(world.evaluation(pending))
+    plugin = world.runtime.plugins["TaintToleration"]
+    failing = {50}
+
+    def fail(state: object, pod: object, nodes: object, rows: Rows) -> Verdicts:
+        return rejecting(np.isin(rows, list(failing)), Code.ERROR, "flaky")
+
+    monkeypatch.setattr(plugin, "filter", fail)
+    assert selector.select(pending) is None
+    assert "flaky" in str(selector.evaluation.failure)
+    second = selector.select(pending)
+    assert second is not None and second.row == 100
+    failing.clear()
+    for _ in range(2):
+        assert selector.select(pending) is not None
+    assert selector.evaluation.failure is None

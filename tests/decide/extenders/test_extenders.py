@@ -472,6 +472,27 @@ async def test_with_a_share_of_the_nodes_extenders_are_asked_about_no_more() -> 
         assert world.nodes_of("a") != [""]
 
 
+async def test_the_next_search_starts_elsewhere_though_no_extender_was_asked() -> None:
+    world, (first,) = extended(
+        {**ALL, "nodeCacheCapable": True}, profiles=({"percentageOfNodesToScore": 50},)
+    )
+    names = [f"n{at:03}" for at in range(300)]
+    for name in names:
+        world.node(name)
+    by_name = [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
+        for name in names[:100]
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": by_name}}
+    async with world.running():
+        world.pod("a", cpu="1000", affinity={"nodeAffinity": required})
+        await asyncio.sleep(1)
+        assert first.nodes_sent("filter") == []
+        world.pod("b")
+        await asyncio.sleep(1)
+        assert first.nodes_sent("filter") == [names[100:250]]
+
+
 # ------------------------------------------------------------------ preemption
 
 

@@ -69,7 +69,8 @@ class ClassEvaluation:
 
     After ``refresh``: ``feasible_rows`` and ``total`` (of shape ``(size,)``, NO_TOTAL where not
     feasible); ``failure`` is the error that ends the cycle, if there was one; ``pre_filtered`` is
-    PreFilter's outcome.
+    PreFilter's outcome. If only a share of the nodes is searched, a failed Filter is no ``failure``
+    yet: only the search tells whether its rows count (``feasibility.failed``).
     """
 
     def __init__(
@@ -95,6 +96,8 @@ class ClassEvaluation:
         self._projections = projections or {}
         self._deciding = runtime.deciding
         self.failure: PluginFailure | None = None
+        #: Whether the filters have run for all nodes, even if scoring failed afterwards.
+        self.is_filtered = False
         self._phase = Phase.STALE
         self._pending: PendingEvaluation | None = None
         #: The position in the columns' journal up to which rows are current, and the Node version.
@@ -170,13 +173,15 @@ class ClassEvaluation:
 
     def refresh(self, pod: PodInfo) -> None:
         """Refresh feasibility and scores for a pod of the class."""
-        self.failure = None
+        self.failure, self.is_filtered = None, False
         self.cost.begin()
         try:
             self._refresh(pod)
         except PluginFailure as failure:
             self.failure = failure
             self._enter(Phase.STALE)
+        if len(self.feasibility.failed):
+            self._enter(Phase.STALE)  # The next refresh asks the plugin that failed again.
         self.cost.end(feasible=bool(len(self.feasible_rows)))
 
     def fits_row(self, pod: PodInfo, row: int) -> bool:
@@ -237,6 +242,7 @@ class ClassEvaluation:
         filtered = feasibility.candidates() if asked_all else scope.candidates
         self.runtime.meter.count_rows(len(filtered), all_of_class=asked_all)
         change = feasibility.recompute(pod, None if asked_all else scope.changed)
+        self.is_filtered = True
         self.cost.filter_done()
         self.scores.refresh(pod, scope, feasibility, change, sharing)
         self.inputs.mark_current()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from podsched.decide.evaluation.pre_filtering import PreFilterOutcome
 from podsched.framework.filter_outcome import PASSED, FilterOutcome
 from podsched.framework.fit_error import NO_NODES_AVAILABLE, fit_error_message
-from podsched.framework.status import SUCCESS, Code, Status
+from podsched.framework.status import Code, Status
 
 
 @dataclass(slots=True)
@@ -48,13 +48,6 @@ class Diagnosis:
         """The plugins that returned Pending."""
         status = self.pre_filter.status
         return {status.plugin} if status.code is Code.PENDING and status.plugin else set()
-
-    def error(self) -> Status:
-        """Return the first Code.ERROR of a row, in row order; SUCCESS when there is none."""
-        for status, _ in self.statuses():
-            if status.code is Code.ERROR:
-                return status
-        return SUCCESS
 
     def statuses(self) -> list[tuple[Status, int]]:
         """Return the distinct statuses of rejected rows and how many rows have each."""

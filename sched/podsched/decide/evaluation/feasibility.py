@@ -25,6 +25,7 @@ from podsched.decide.evaluation.nominated_rows import NominatedRows
 from podsched.decide.evaluation.pre_filtering import PreFilterOutcome
 from podsched.decide.evaluation.row_sets import NO_ROWS, union
 from podsched.decide.evaluation.shared_columns import SharedColumns
+from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
 from podsched.framework.nodes import Bools, ClusterView
@@ -94,6 +95,9 @@ class Feasibility:
         self.node_names: frozenset[str] | None = None
         self.feasible: Bools = np.zeros(0, dtype=np.bool_)
         self.rows: Rows = NO_ROWS
+        #: The rows on which a Filter failed, ascending.
+        self.failed: Rows = NO_ROWS
+        self._searches_all = runtime.percentage_of_nodes_to_score is None
         self._rejections = FirstRejections(self.columns)
         self._candidate: Bools = np.zeros(0, dtype=np.bool_)
         #: Whether the candidates may have changed since the feasible rows were computed.
@@ -156,7 +160,7 @@ class Feasibility:
         self.nominated.clear()
         self._overridden = None
         self.feasible = np.zeros(size, dtype=np.bool_)
-        self.rows = NO_ROWS
+        self.rows = self.failed = NO_ROWS
         if node_names is None:
             alive = self._cluster.nodes.alive
             self._candidate = alive.copy()
@@ -291,7 +295,8 @@ class Feasibility:
     def recompute(self, pod: PodInfo, rows: Rows | None) -> FeasibleChange:
         """Update the feasible rows after the columns of ``rows`` (None: all) changed.
 
-        Raises PluginFailure: kube-scheduler ends the cycle if a Filter fails on any node.
+        Raises PluginFailure if a Filter failed on any node, unless only a share of the nodes is
+        searched. Then the search has to look at ``failed``.
         """
         others = self._rows_to_recompute()
         if rows is not None:
@@ -308,8 +313,14 @@ class Feasibility:
             rejections.prefer_node_filters(counted[0], self._candidate)
         if before is None or before != rejections.on_few(rows):
             self._outcome = None
-        rejections.raise_errors()
+        self.failed = rejections.failed()
+        if self._searches_all and len(self.failed):
+            raise self.failure(int(self.failed[0]))
         return self._update(rows)
+
+    def failure(self, row: int) -> PluginFailure:
+        """Return how a Filter failed on one of the rows of ``failed``."""
+        return self._rejections.failure(row)
 
     def _rows_to_recompute(self) -> Rows:
         """Return rows to recompute: their nominated pods changed, or they were overridden."""

@@ -20,10 +20,10 @@ import numpy as np
 
 from podsched.decide.evaluation.filter_column import FilterColumn
 from podsched.decide.evaluation.filtering import renumbered
+from podsched.decide.evaluation.row_sets import NO_ROWS, union
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.framework.filter_outcome import PASSED, FilterOutcome, PluginIndices
 from podsched.framework.nodes import Bools
-from podsched.framework.status import Code
 from podsched.framework.verdicts import FEW_ROWS, Bits, Rows, status_of
 
 #: In place of a plugin's index: the row has no node.
@@ -116,17 +116,21 @@ class FirstRejections:
         plugin, bits, known = self.plugin, self.bits, self.any
         return [(plugin.item(row), bits.item(row) if known else 0) for row in rows.tolist()]
 
-    def raise_errors(self) -> None:
-        """Raise PluginFailure if a plugin failed on a row and no earlier plugin rejects the row."""
+    def failed(self) -> Rows:
+        """Return the rows on which a plugin failed and no earlier plugin rejects, ascending."""
+        failed = NO_ROWS
         for column in self._columns:
             # This runs after every change, and most columns have no reasons at all.
-            if not column.reasons or not column.may_fail:
-                continue
-            for row in np.flatnonzero(self.plugin == column.index).tolist():
-                word, reasons = int(self.bits[row]), tuple(column.reasons)
-                status = status_of(word, reasons, column.named.name)
-                if status.code is Code.ERROR:
-                    raise PluginFailure(column.named.name, status.message)
+            if column.reasons and column.may_fail:
+                rows = np.flatnonzero(self.plugin == column.index)
+                failed = union(failed, rows[self.bits[rows] & column.errors != 0])
+        return failed
+
+    def failure(self, row: int) -> PluginFailure:
+        """Return how a plugin failed on one of these rows."""
+        column = self._columns[self.plugin.item(row)]
+        status = status_of(self.bits.item(row), tuple(column.reasons), column.named.name)
+        return PluginFailure(column.named.name, status.message)
 
 
 def first_rejections(

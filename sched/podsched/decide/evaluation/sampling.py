@@ -4,13 +4,17 @@ If it is unset, every feasible node is scored: over columns that is cheap and gi
 0 means kube-scheduler's adaptive percentage (numFeasibleNodesToFind), 10 % at 5,000 nodes. It is a
 percentage of the nodes that PreFilter allows. If only some nodes are scored, they are taken from
 all zones in turn (``ordered_rows``), and the next pod's search starts where this one stopped
-(nextStartNodeIndex).
+(nextStartNodeIndex), even if it ended with an error. Nodes beyond that place are not searched: that
+a Filter fails there is no error.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from podsched.decide.evaluation.row_sets import NO_ROWS
 from podsched.framework.nodes import ClusterView
 from podsched.framework.verdicts import Rows
 
@@ -28,6 +32,17 @@ def num_feasible_nodes_to_find(percentage: int | None, num_all_nodes: int) -> in
     return max(num_all_nodes * percentage // 100, MIN_FEASIBLE_NODES)
 
 
+class Sample(NamedTuple):
+    """The feasible rows to score, ascending, and how many nodes the search covered.
+
+    ``failed``: the first row of the search on which a Filter failed.
+    """
+
+    rows: Rows
+    evaluated: int
+    failed: int | None = None
+
+
 class Rotation:
     """The node at which the next search starts; all profiles share it, as in kube-scheduler."""
 
@@ -40,32 +55,37 @@ class Rotation:
         percentage: int | None,
         feasible: Rows,
         allowed: Rows | None = None,
-    ) -> tuple[Rows, int]:
-        """Return the feasible rows to score, ascending, and how many nodes the search covered.
+        failed: Rows = NO_ROWS,
+    ) -> Sample:
+        """Search for feasible nodes, and move the start of the next search.
 
         ``feasible``: ascending rows of the live columns, maybe none; ``allowed``: the rows that
-        PreFilter allows, None for all.
+        PreFilter allows, None for all; ``failed``: those on which a Filter failed.
         """
         alive = cluster.nodes.alive
         candidates = int(np.count_nonzero(alive)) if allowed is None else len(allowed)
         if percentage is None:
-            return feasible, candidates
-        taken, processed = feasible, candidates
+            return Sample(feasible, candidates, int(failed[0]) if len(failed) else None)
+        taken, processed, first_failed = feasible, candidates, None
         wanted = num_feasible_nodes_to_find(percentage, candidates)
-        if len(feasible) and wanted < candidates:
+        if (len(feasible) and wanted < candidates) or len(failed):
             order = cluster.nodes.ordered_rows
             if allowed is not None:
                 order = order[np.isin(order, allowed)]
-            rows, processed = self.take(order, feasible, wanted)
+            rows, searched = self._search(order, feasible, wanted)
             # Ascending, because of equal totals the lowest row is to win.
-            taken = np.sort(rows)
+            taken, processed = np.sort(rows), len(searched)
+            if len(failed) and len(met := searched[np.isin(searched, failed)]):
+                first_failed = int(met[0])
+                # kube-scheduler counts only nodes with a result.
+                processed -= len(met)
         # The next search starts after the nodes that this one covered. As in kube-scheduler, the
         # number of all nodes limits the start, even if this search went through fewer.
         self.start = (self.start + processed) % max(1, _nodes_in_placement(cluster))
-        return taken, processed
+        return Sample(taken, processed, first_failed)
 
-    def take(self, order: Rows, feasible: Rows, wanted: int) -> tuple[Rows, int]:
-        """Return the first ``wanted`` feasible rows, and how many nodes the search covered.
+    def _search(self, order: Rows, feasible: Rows, wanted: int) -> tuple[Rows, Rows]:
+        """Return the first ``wanted`` feasible rows, and all rows that the search covered.
 
         ``order``: the rows to search in their order before rotation; ``feasible``: some of them.
         """
@@ -74,8 +94,8 @@ class Rotation:
         fits = np.zeros(int(order.max()) + 1, dtype=np.bool_)
         fits[feasible] = True
         places = np.flatnonzero(fits[rotated])[:wanted]
-        processed = int(places[-1]) + 1 if len(places) == wanted else len(order)
-        return rotated[places], processed
+        covered = int(places[-1]) + 1 if len(places) == wanted else len(order)
+        return rotated[places], rotated[:covered]
 
 
 def _nodes_in_placement(cluster: ClusterView) -> int:

@@ -23,6 +23,7 @@ from podsched.decide.decision import ShouldStop
 from podsched.decide.evaluation.batch_lookahead import BatchLookahead
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.nominated_rows import nominated_row
+from podsched.decide.evaluation.row_sets import NO_ROWS
 from podsched.decide.evaluation.sampling import Rotation
 from podsched.decide.evaluation.scoring import run_pre_score, run_score
 from podsched.decide.runtime.plugin_calls import PluginFailure
@@ -110,7 +111,11 @@ class Selector:
 
     def _choose(self, pod: PodInfo) -> ScheduleResult | None:
         evaluation = self.evaluation
-        if evaluation.failure is not None or not evaluation.pre_filtered.status.ok:
+        if evaluation.failure is not None:
+            if evaluation.is_filtered:  # kube-scheduler scores after the search.
+                self.sample()
+            return None
+        if not evaluation.pre_filtered.status.ok:
             return None
         nominated = self.fitting_nominee(pod)
         if nominated is not None:
@@ -134,7 +139,11 @@ class Selector:
         return None
 
     def sample(self) -> Rows:
-        """Return the feasible rows to be scored, ascending: all or a part, maybe none."""
+        """Return the feasible rows to be scored, ascending: all or a part, maybe none.
+
+        Call it once for each search, because the next one starts where this one stopped. If a
+        Filter failed on a node of this search, there are none, and ``evaluation`` has the failure.
+        """
         return self._sample(self.evaluation.feasible_rows)[0]
 
     def totals(self, pod: PodInfo, rows: Rows) -> Scores:
@@ -151,7 +160,13 @@ class Selector:
         percentage = evaluation.runtime.percentage_of_nodes_to_score
         feasibility = evaluation.feasibility
         allowed = None if feasibility.node_names is None else feasibility.candidates()
-        return self._rotation.sample(evaluation.cluster, percentage, feasible, allowed)
+        rows, evaluated, failed = self._rotation.sample(
+            evaluation.cluster, percentage, feasible, allowed, feasibility.failed
+        )
+        if failed is not None:
+            evaluation.failure = feasibility.failure(failed)
+            return NO_ROWS, evaluated
+        return rows, evaluated
 
     def _best(self, pod: PodInfo) -> ScheduleResult | None:
         evaluation = self.evaluation

@@ -201,15 +201,19 @@ class _Attempt:
 
     async def run(self) -> Decision | None:
         """Return a decision without assuming the pod; None to try again. Raises ExtenderError."""
-        if (ended := self._refresh()) is not None:
-            return ended
-        if self._nominated is not None:
+        ended = self._refresh()
+        if ended is None and self._nominated is not None:
             decision = await self._nominee(self._names([self._nominated])[0])
             if decision is not None:
                 return decision
+        # Also if no node fits: the next search is to start elsewhere. Like kube-scheduler, this
+        # counts the nodes before extenders are called.
+        sample = self._names(self._selector.sample()) if self._evaluation.is_filtered else []
+        if (ended := self._failed() or ended) is not None:
+            return ended
         # The nodes that fit before the call; others that fit after it have become feasible since.
         before = set(self._names(self._evaluation.feasible_rows))
-        passed = await self._filter()
+        passed = await self._ask([name for name in sample if name not in self._rejected])
         if (ended := self._refresh()) is not None:
             return ended
         # Nodes may have come or been filled during the call. Try again if extenders have not seen
@@ -224,14 +228,20 @@ class _Attempt:
         """Refresh the evaluation; return a decision if no extender needs to be called."""
         evaluation = self._evaluation
         evaluation.refresh(self._pod)
-        if evaluation.failure is not None:
-            return Decision(self._queued, evaluation.state, error=evaluation.failure.status)
+        if (failed := self._failed()) is not None:
+            return failed
         if not evaluation.pre_filtered.status.ok:
             return self._unschedulable()
         self._nominated = self._selector.fitting_nominee(self._pod)
         if self._nominated is None and not len(evaluation.feasible_rows):
             return self._unschedulable()
         return None
+
+    def _failed(self) -> Decision | None:
+        evaluation = self._evaluation
+        if evaluation.failure is None:
+            return None
+        return Decision(self._queued, evaluation.state, error=evaluation.failure.status)
 
     async def _nominee(self, name: str) -> Decision | None:
         """Return the nominated node as the decision if the extenders pass it, too."""
@@ -246,10 +256,6 @@ class _Attempt:
         if passed and self._nominated is not None and self._nominated == self._row(name):
             return Decision(self._queued, self._evaluation.state.copy(), name)
         return None
-
-    async def _filter(self) -> list[str]:
-        names = self._names(self._selector.sample())
-        return await self._ask([name for name in names if name not in self._rejected])
 
     async def _ask(self, names: Sequence[str]) -> list[str]:
         filtered = await run_filters(self._clients, self._pod, self._nodes(names))
