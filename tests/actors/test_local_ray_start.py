@@ -71,7 +71,7 @@ async def test_a_head_is_started_again_when_a_part_of_it_has_ended(
         await ray.stop()
 
 
-async def test_when_parts_of_every_head_end_the_start_fails_and_names_them(
+async def test_when_parts_of_every_head_end_the_start_fails_names_them_and_keeps_the_address(
     fake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_RAY_DYING", "3")
@@ -86,6 +86,10 @@ async def test_when_parts_of_every_head_end_the_start_fails_and_names_them(
         # The random pause is at least half as long.
         assert second - first > 1.5 and third - second > 1.5
         assert ray.pid is None
+        address = ray.address
+        async with asyncio.timeout(PATIENCE):
+            await ray.start()
+        assert ray.address == address != "", "drivers have been told it"
     finally:
         await ray.stop()
 

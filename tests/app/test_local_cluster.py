@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
+from podsched.actors.local_ray import RayStartError
 from podsched.app import local_cluster
 from podsched.app.local_cluster import LocalCluster
 from podsched.app.local_specs import LocalClusterOptions
@@ -37,6 +40,50 @@ def test_a_process_listens_where_its_place_is(tmp_path: Path) -> None:
         f"--health-listen={host}:{spec.health_port}" in spec.arguments
         for host, spec in zip(("10.77.0.10", "127.0.0.1"), specs, strict=True)
     ] == [True, True]
+
+
+class LateRay:
+    """Fails to start twice."""
+
+    address = "127.0.0.1:1"
+    environment: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, **_: object) -> None:
+        self.starts = 0
+
+    async def start(self) -> None:
+        self.starts += 1
+        if self.starts <= 2:
+            raise RayStartError("no luck")
+
+    async def wait(self) -> str:
+        await asyncio.Event().wait()
+        return "ended"
+
+    async def stop(self) -> None:
+        pass
+
+
+@pytest.mark.looptime
+async def test_ray_is_started_later_if_its_first_start_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_cluster, "LocalRay", LateRay)
+    options = LocalClusterOptions(
+        tmp_path, replicas=0, api_servers=0, evaluator="ray", etcd_endpoints=("127.0.0.1:1",)
+    )
+    warnings: list[str] = []
+    cluster = LocalCluster(options, warnings.append)
+    await cluster.start()
+    try:
+        ray: Any = cluster.ray
+        assert warnings == ["no luck; evaluating nodes locally, and trying again"]
+        # So that replicas join it once it runs.
+        assert "--ray-address=127.0.0.1:1" in cluster.specs.scheduler(0, ray).arguments
+        await asyncio.sleep(5)
+        assert (ray.starts, warnings[1:]) == (3, ["no luck; trying again"])
+    finally:
+        await cluster.stop()
 
 
 @pytest.mark.integration

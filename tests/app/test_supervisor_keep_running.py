@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -36,10 +37,11 @@ class Machine:
         return "ended"
 
 
-async def keep(machine: Machine, seconds: float) -> list[str]:
+async def keep(machine: Machine, seconds: float, **options: Any) -> list[str]:
     """Keep it running for so many seconds; return the warnings."""
     warnings: list[str] = []
-    keeper = asyncio.create_task(keep_running("the machine", machine, Unlucky, warnings.append))
+    keeping = keep_running("the machine", machine, Unlucky, warnings.append, **options)
+    keeper = asyncio.create_task(keeping)
     await asyncio.sleep(seconds)
     assert not keeper.done()
     keeper.cancel()
@@ -64,3 +66,14 @@ async def test_the_pauses_grow_to_a_bound_and_begin_anew_after_a_steady_time() -
     assert all(pause >= LONGEST_RESTART_PAUSE / 2 for pause in pauses[7:11])
     assert all(pause <= LONGEST_RESTART_PAUSE for pause in pauses[:11])
     assert pauses[-1] < STEADY_AFTER + 1.0 + 0.5
+
+
+async def test_a_part_whose_first_start_failed_is_started_again_in_pauses_up_to_its_own_bound() -> (
+    None
+):
+    machine = Machine(*[None] * 20)
+    warnings = await keep(machine, 600, runs=False, longest_pause=60.0)
+    assert set(warnings) == {"out of luck; trying again"}
+    pauses = [later - earlier for earlier, later in pairwise(machine.starts)]
+    assert machine.starts[0] < 0.5
+    assert all(30 <= pause <= 60 for pause in pauses[9:])

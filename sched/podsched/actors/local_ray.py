@@ -76,8 +76,13 @@ class LocalRay:
         self._token = secrets.token_hex(32)
         self._process: asyncio.subprocess.Process | None = None
         self._directory: RunDirectory | None = None
+        self._port = 0
         self._raylet = ""
-        self.address = ""
+
+    @property
+    def address(self) -> str:
+        """The head's address for drivers; "" before the first call of ``start``."""
+        return f"127.0.0.1:{self._port}" if self._port else ""
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -97,10 +102,14 @@ class LocalRay:
         return process.pid if process and process.returncode is None else None
 
     async def start(self) -> None:
-        """Start the head and wait until drivers can join; a restart keeps the address.
+        """Start the head and wait until drivers can join.
 
-        Raises RayStartError after three failed attempts, or if its files would not be safe.
+        The address is final once the first call has ended, even if it failed, so that drivers can
+        join after a later one. Raises RayStartError after three failed attempts, or if Ray's files
+        would not be safe.
         """
+        known = self._port
+        self._port = known or free_port()
         if self._directory is None:
             # Not in a data directory: Ray puts Unix sockets there, whose paths may have at
             # most 107 bytes.
@@ -108,16 +117,16 @@ class LocalRay:
                 self._directory = RunDirectory("ray")
             except OSError as exc:
                 raise RayStartError(f"Ray was not started: {exc}") from exc
-        port = int(self.address.rpartition(":")[2] or 0)
         problem = ""
         backoff = Backoff(FIRST_START_PAUSE, LONGEST_START_PAUSE, random.random)
         for attempt in range(START_ATTEMPTS):
             await self.kill()
             if attempt:
                 await asyncio.sleep(backoff.next_delay())
+                self._port = known or free_port()
             self._directory.clear()
             try:
-                await self._start_once(self._directory.path, port or free_port())
+                await self._start_once(self._directory.path, self._port)
                 return
             except (TimeoutError, RayStartError) as exc:
                 problem = str(exc) or f"not ready after {START_TIMEOUT:.0f} s"
@@ -146,7 +155,7 @@ class LocalRay:
         self._process = await self._run(command, NO_WAIT_FOR_WORKERS)
         async with asyncio.timeout(START_TIMEOUT):
             await self._until_ready(self._process, port, directory)
-        self.address, self._raylet = f"127.0.0.1:{port}", f"127.0.0.1:{raylet}"
+        self._raylet = f"127.0.0.1:{raylet}"
 
     async def _run(
         self, command: list[str], environment: Mapping[str, str] = MappingProxyType({})

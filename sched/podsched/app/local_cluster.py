@@ -12,12 +12,16 @@ from collections.abc import Callable, Sequence
 from podsched.actors.local_ray import LocalRay, RayStartError
 from podsched.app.cluster_tls import ClusterTls
 from podsched.app.local_specs import LocalClusterOptions, LocalSpecs
-from podsched.app.supervisor import ManagedProcess, Part, ProcessSpec, keep_running
+from podsched.app.supervisor import ManagedProcess, ProcessSpec, keep_running
 from podsched.lib.counted import counted
 from podsched.lib.tasks import TaskSet
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.serve.store.errors import EmbeddedEtcdError
 from podsched.serve.store.etcd_version import known_fault
+
+#: Max seconds between two tries to start Ray. Each takes seconds of CPU, and the replicas evaluate
+#: nodes themselves meanwhile.
+LONGEST_RAY_PAUSE = 60.0
 
 
 class LocalCluster:
@@ -88,7 +92,8 @@ class LocalCluster:
             if files is not None:
                 lines += [files.authorities, files.certificate, files.key]
             (options.data_dir / "etcd-endpoint").write_text("\n".join(lines))
-            self._keep("etcd", self.etcd, EmbeddedEtcdError)
+            keeping = keep_running("etcd", self.etcd, EmbeddedEtcdError, self._warn)
+            self._tasks.start(keeping, "keep etcd", endless=True)
         self._tell(counted(options.api_servers, "API server"))
         for index in range(options.api_servers):
             self.api_servers.append(await self._spawn(self.specs.api_server(index)))
@@ -104,17 +109,18 @@ class LocalCluster:
             await self.add_replica(index)
         await asyncio.gather(*(process.wait_ready() for process in self.processes))
 
-    def _keep(self, name: str, part: Part, fault: type[Exception]) -> None:
-        keeping = keep_running(name, part, fault, self._warn)
-        self._tasks.start(keeping, f"keep {name}", endless=True)
-
     async def _start_ray(self, ray: LocalRay) -> None:
+        runs = True
         try:
             await ray.start()
         except RayStartError as exc:
-            self._warn(f"{exc}; evaluating nodes locally")
-            return
-        self._keep("Ray", ray, RayStartError)
+            self._warn(f"{exc}; evaluating nodes locally, and trying again")
+            runs = False
+        pause = LONGEST_RAY_PAUSE
+        keeping = keep_running(
+            "Ray", ray, RayStartError, self._warn, runs=runs, longest_pause=pause
+        )
+        self._tasks.start(keeping, "keep Ray", endless=True)
 
     async def _spawn(self, spec: ProcessSpec) -> ManagedProcess:
         process = ManagedProcess(spec, self.log_dir, self._tasks)

@@ -84,15 +84,22 @@ class Part(Protocol):
 
 
 async def keep_running(
-    name: str, part: Part, fault: type[Exception], warn: Callable[[str], None]
+    name: str,
+    part: Part,
+    fault: type[Exception],
+    warn: Callable[[str], None],
+    *,
+    runs: bool = True,
+    longest_pause: float = LONGEST_RESTART_PAUSE,
 ) -> None:
-    """Start a running part again, with backoff, whenever it ends, until cancelled.
+    """Start a part again, with backoff, whenever it ends, until cancelled.
 
     ``fault``: the error of its ``start``. ``warn``: gets a text about each end and each error.
+    ``runs``: whether its first start has succeeded.
     """
-    backoff = Backoff(FIRST_RESTART_PAUSE, LONGEST_RESTART_PAUSE, random.random)
+    backoff = Backoff(FIRST_RESTART_PAUSE, longest_pause, random.random)
     loop = asyncio.get_running_loop()
-    began, runs = loop.time(), True
+    began = loop.time()
     while True:
         if runs:
             warn(f"{name} {await part.wait()}: starting it again")
