@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice, product
-from typing import Final
+from itertools import islice
+from typing import Final, NamedTuple
 
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.cycle import Rules, nominate
 from podsched.queues.objects import PODS, ClusterQueue, Fungibility, Preemption, Workload
-from podsched.queues.quota import Amounts
+from podsched.queues.quota import Amounts, FlavorResource
 from podsched.queues.snapshot import Snapshot
 
 #: Max choices of flavors that ``fitting_by_set`` tries, and max pod sets in all of them together:
 #: each pod of a unit may be a pod set of its own, which takes 0.05 ms in each choice.
 _MOST_CHOICES: Final = 64
 _MOST_CHOSEN: Final = 1_024
+#: Max options that are looked at on the way to these choices, some 10 ms.
+_MOST_STEPS: Final = 10_000
 
 
 def fitting(
@@ -54,18 +57,63 @@ def fitting_by_set(
     if len(workload.pod_sets) < 2:
         return
     queue, workload = replace(queue, preemption=Preemption()), replace(workload, tried=())
-    options = [
-        [(pods.name, resources, flavor) for flavor in group.flavors]
-        for pods in workload.pod_sets
-        for group in queue.groups
-        if (resources := group.resources & {*pods.requests, PODS})
-    ]
+    node = snapshot.node(queue.name)
+    room = Counter({key: node.available(key) for key in queue.quotas})
     most = min(_MOST_CHOICES, _MOST_CHOSEN // len(workload.pod_sets))
-    for choice in islice(product(*options), most):
-        chosen = {(name, one): flavor for name, of, flavor in choice for one in of}
+    for choice in islice(_with_room(_options(queue, workload), room), most):
+        chosen = {(one.pod_set, key.resource): key.flavor for one in choice for key in one.least}
         found, _ = nominate(snapshot, queue, workload, rules, chosen)
         if found.mode is Mode.FIT:
             yield found
+
+
+class _Option(NamedTuple):
+    """A flavor for the resources of a group that a pod set requests, and the least it takes."""
+
+    pod_set: str
+    least: Amounts
+
+
+def _options(queue: ClusterQueue, workload: Workload) -> list[list[_Option]]:
+    """Return the options of each pod set and resource group."""
+    options = []
+    for pods in workload.pod_sets:
+        count = pods.count if pods.min_count is None else min(pods.count, pods.min_count)
+        least = {**pods.total(count), PODS: count}
+        for group in queue.groups:
+            if of_group := group.resources & least.keys():
+                amounts = (
+                    {FlavorResource(flavor, resource): least[resource] for resource in of_group}
+                    for flavor in group.flavors
+                )
+                options.append([_Option(pods.name, one) for one in amounts])
+    return options
+
+
+def _with_room(
+    options: Sequence[Sequence[_Option]], room: Counter[FlavorResource]
+) -> Iterator[Sequence[_Option]]:
+    """Yield the choices of one option each that may fit into the room, in order.
+
+    Not each in turn: if only the quota of a promise is left, nearly all of them have no room.
+    """
+    chosen: list[_Option] = []
+    tries = [iter(options[0])] if options else []
+    for _ in range(_MOST_STEPS):
+        option = next(tries[-1], None) if tries else None
+        if option is None:
+            if not chosen:
+                return
+            tries.pop()
+            room.update(chosen.pop().least)
+        elif all(room[key] >= amount for key, amount in option.least.items()):
+            room.subtract(option.least)
+            chosen.append(option)
+            if len(chosen) == len(options):
+                yield tuple(chosen)
+                room.update(chosen.pop().least)
+            else:
+                tries.append(iter(options[len(chosen)]))
 
 
 def fitting_into(
@@ -82,4 +130,7 @@ def fitting_into(
     beyond = {key: max(0, node.available(key) - usage.get(key, 0)) for key in queue.quotas}
     with snapshot.with_usage(queue.name, beyond):
         parts = snapshot, queue, workload, rules
-        return [*fitting(*parts), *fitting_by_set(*parts)]
+        found: dict[Hashable, Assignment] = {}
+        for one in (*fitting(*parts), *fitting_by_set(*parts)):
+            found.setdefault((one.choice, frozenset(one.usage.items())), one)
+        return list(found.values())
