@@ -331,7 +331,7 @@ def test_an_event_during_the_attempt_counts_when_it_fails() -> None:
     queue.move_all_to_active_or_backoff(NODE_ADD, None, 1, 1.0)
     place = queue.add_unschedulable_if_not_present(popped, 1.0, unschedulable_plugins=["Fit"])
     assert place == "backoff"
-    assert queue.in_flight.event_counts() == {}
+    assert queue.in_flight.events.counts() == {}
 
 
 def test_events_before_the_pop_do_not_count() -> None:
@@ -379,7 +379,7 @@ def test_the_end_of_an_older_attempt_keeps_the_events_of_a_younger_one() -> None
     queue.move_all_to_active_or_backoff(NODE_ADD, None, 2, 1.0)
     assert first is not None and second is not None
     queue.in_flight.done(first.info.uid)
-    assert queue.in_flight.event_counts() == {"NodeAdd": 1}
+    assert queue.in_flight.events.counts() == {"NodeAdd": 1}
     place = queue.add_unschedulable_if_not_present(second, 1.0, unschedulable_plugins=["Fit"])
     assert place == "backoff"
 
@@ -416,7 +416,7 @@ def test_events_nobody_registered_are_not_kept() -> None:
     queue.add(pod("a"), 1.0)
     queue.pop(1.0)
     queue.move_all_to_active_or_backoff(POD_DELETE, None, None, 1.0)
-    assert queue.in_flight.event_counts() == {}
+    assert queue.in_flight.events.counts() == {}
 
 
 def test_a_pod_rejected_after_done_is_tried_again_after_its_backoff() -> None:
@@ -757,7 +757,7 @@ def test_attempts_may_end_together() -> None:
     queue.in_flight.done(*(queued.info.uid for queued in batch[:2]), "unknown")
     assert [flight.pod for flight in queue.in_flight] == batch[2:]
     queue.in_flight.done(batch[2].info.uid)
-    assert not queue.in_flight.event_counts()
+    assert not queue.in_flight.events.counts()
 
 
 def test_the_flush_at_the_time_that_next_wakeup_names_has_work() -> None:

@@ -300,7 +300,7 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def events_are_kept_only_while_somebody_is_in_flight(self) -> None:
         if not self.flights:
-            assert self.queue.in_flight.event_counts() == {}
+            assert self.queue.in_flight.events.counts() == {}
 
 
 QueueMachine.TestCase.settings = examples(250, stateful_step_count=60)

@@ -61,11 +61,7 @@ class InFlight:
         self._hints = hints
         # An OrderedDict finds its first item at once; a dict first skips all deleted entries.
         self._flights: OrderedDict[str, Flight] = OrderedDict()
-        self._events: dict[ClusterEvent, deque[_Kept]] = {}
-        #: The number of events so far; an event's position is this number before it.
-        self._position = 0
-        #: By group and position of the pop: up to which position events were replayed, the answer.
-        self._memo: dict[Hashable, tuple[int, Strategy]] = {}
+        self.events = KeptEvents(hints)
 
     def __len__(self) -> int:
         return len(self._flights)
@@ -80,14 +76,13 @@ class InFlight:
         return self._flights.get(uid)
 
     def start(self, pod: QueuedPodInfo) -> None:
-        self._flights[pod.info.uid] = Flight(pod, self._position, pod.info)
+        self._flights[pod.info.uid] = Flight(pod, self.events.position, pod.info)
 
     def record(self, event: ClusterEvent, old: Any, new: Any) -> None:
         """Keep an event for the pods in flight; ``old`` and ``new`` are the object's messages."""
         if not self._flights:
             return
-        self._events.setdefault(event, deque()).append((self._position, old, new))
-        self._position += 1
+        self.events.add(event, old, new)
         # Names are resolved when the event arrives. A pod popped later is tried after the event.
         for registration in self._hints.matching(event):
             if registration.pods is None:
@@ -115,12 +110,10 @@ class InFlight:
         if gone:
             self._prune()
 
-    def event_counts(self) -> dict[str, int]:
-        """Return the number of kept events by their text (``inflight_events``)."""
-        counts: dict[str, int] = {}
-        for event, entries in self._events.items():
-            counts[event.text] = counts.get(event.text, 0) + len(entries)
-        return counts
+    def _prune(self) -> None:
+        # Flights are in the order of their pops, so the first has the lowest position.
+        oldest = next(iter(self._flights.values()), None)
+        self.events.drop_before(None if oldest is None else oldest.position)
 
     def replay(self, flight: Flight, pod: QueuedPodInfo, group: Hashable) -> Strategy:
         """Return where the events since the pod's pop send it.
@@ -128,35 +121,74 @@ class InFlight:
         Calls the hints of the plugins that rejected the pod. ``group``: pods of one group get the
         same answers from hints that read only classes.
         """
-        # These events are about this pod, so its group's answers do not cover them.
-        own = (self._hints.strategy(pod, *event) for event in flight.own)
-        return max(self._ask_per_group(flight, pod, group), self._ask_per_pod(flight, pod), *own)
-
-    def _ask_per_pod(self, flight: Flight, pod: QueuedPodInfo) -> Strategy:
-        """Return the greatest answer of the hints that read the pod itself."""
-        best = Strategy.SKIP
-        for event in self._events:
-            for registration, strategy in self._rejecting(pod, event):
-                if registration.per_pod and registration.pods is None and strategy > best:
-                    asked = self._helped(registration, pod, event, flight.position)
-                    best = strategy if asked else best
+        events, since = self.events, flight.position
+        best = max(events.ask_per_group(pod, since, group), events.ask_per_pod(pod, since))
         for registration, event, old, new in reversed(flight.named):
             strategy = _strategy_if_queued(registration, pod)
             if strategy > best and self._hints.answers_queue(
                 registration, pod.info, event, old, new
             ):
                 best = strategy
+        # These events are about this pod, so its group's answers do not cover them.
+        return max([best, *(self._hints.strategy(pod, *event) for event in flight.own)])
+
+
+class KeptEvents:
+    """The kept events by kind, and the answers that their hints gave to groups of pods.
+
+    Each has a position, the number of events before it.
+    """
+
+    def __init__(self, hints: HintTable) -> None:
+        self._hints = hints
+        self._kept: dict[ClusterEvent, deque[_Kept]] = {}
+        self.position = 0
+        """That of the next event."""
+        #: By group and position of the pop: up to which position events were replayed, the answer.
+        self._memo: dict[Hashable, tuple[int, Strategy]] = {}
+
+    def add(self, event: ClusterEvent, old: Any, new: Any) -> None:
+        self._kept.setdefault(event, deque()).append((self.position, old, new))
+        self.position += 1
+
+    def drop_before(self, position: int | None) -> None:
+        """Drop the events before a position; None: all."""
+        if position is None:
+            self._kept.clear()
+            self._memo.clear()
+            return
+        for event in [e for e, entries in self._kept.items() if entries[0][0] < position]:
+            entries = self._kept[event]
+            while entries and entries[0][0] < position:
+                entries.popleft()
+            if not entries:
+                del self._kept[event]
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of events by their text (``inflight_events``)."""
+        counts: dict[str, int] = {}
+        for event, entries in self._kept.items():
+            counts[event.text] = counts.get(event.text, 0) + len(entries)
+        return counts
+
+    def ask_per_pod(self, pod: QueuedPodInfo, since: int) -> Strategy:
+        """Return the greatest answer of the hints that read the pod itself."""
+        best = Strategy.SKIP
+        for event in self._kept:
+            for registration, strategy in self._rejecting(pod, event):
+                if registration.per_pod and registration.pods is None and strategy > best:
+                    best = strategy if self._helped(registration, pod, event, since) else best
         return best
 
-    def _ask_per_group(self, flight: Flight, pod: QueuedPodInfo, group: Hashable) -> Strategy:
+    def ask_per_group(self, pod: QueuedPodInfo, popped: int, group: Hashable) -> Strategy:
         """Return the greatest answer of the hints that read only the pod's class.
 
         It is the same for the group's pods popped at this position, so it is remembered. Only
         events that arrived since it was remembered are replayed.
         """
-        memo = (group, flight.position)
-        since, best = self._memo.get(memo, (flight.position, Strategy.SKIP))
-        for event, entries in self._events.items():
+        memo = (group, popped)
+        since, best = self._memo.get(memo, (popped, Strategy.SKIP))
+        for event, entries in self._kept.items():
             if best is Strategy.IMMEDIATELY:
                 break
             # A wildcard event wakes every pod, without a hint: see ``HintTable.strategy``.
@@ -166,7 +198,9 @@ class InFlight:
                 per_pod = registration.per_pod or registration.pods is not None
                 if not per_pod and strategy > best:
                     best = strategy if self._helped(registration, pod, event, since) else best
-        self._remember(memo, best)
+        if len(self._memo) >= _MAX_MEMO:
+            self._memo.clear()
+        self._memo[memo] = (self.position, best)
         return best
 
     def _rejecting(
@@ -188,33 +222,12 @@ class InFlight:
         self, registration: Registration, pod: QueuedPodInfo, event: ClusterEvent, since: int
     ) -> bool:
         """Return whether the hint answers Queue for one of the kept events since a position."""
-        for position, old, new in reversed(self._events[event]):
+        for position, old, new in reversed(self._kept[event]):
             if position < since:
                 return False
             if self._hints.answers_queue(registration, pod.info, event, old, new):
                 return True
         return False
-
-    def _remember(self, memo: Hashable, answer: Strategy) -> None:
-        """Keep the answer for the group; it holds up to the current position."""
-        if len(self._memo) >= _MAX_MEMO:
-            self._memo.clear()
-        self._memo[memo] = (self._position, answer)
-
-    def _prune(self) -> None:
-        """Drop the events before the pop of the oldest pod in flight."""
-        if not self._flights:
-            self._events.clear()
-            self._memo.clear()
-            return
-        # Flights are in the order of their pops, so the first has the lowest position.
-        oldest = next(iter(self._flights.values())).position
-        for event in [e for e, entries in self._events.items() if entries[0][0] < oldest]:
-            entries = self._events[event]
-            while entries and entries[0][0] < oldest:
-                entries.popleft()
-            if not entries:
-                del self._events[event]
 
 
 def _strategy_if_queued(registration: Registration, pod: QueuedPodInfo) -> Strategy:

@@ -263,7 +263,7 @@ class CycleMeter:
         for name, count in queue.pending.counts().items():
             metrics.pending_pods.labels(name).set(count)
         _set_all(metrics.unschedulable_pods, queue.pending.rejections.counts.items())
-        in_flight = {(label,): count for label, count in queue.in_flight.event_counts().items()}
+        in_flight = {(label,): count for label, count in queue.in_flight.events.counts().items()}
         in_flight[(POD_POPPED,)] = len(queue.in_flight)
         _set_all(metrics.inflight_events, in_flight.items())
         metrics.cache_size.labels("nodes").set(len(cache.columns.node_table))

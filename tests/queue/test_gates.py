@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from podsched.framework.pods import QueuedPodInfo
+from podsched.queue.gates import Gates
 from podsched.queue.observer import QueueObserver
-from podsched.queue.pending_pods import Gates
 from support.queue_world import PROFILE, Gate, pod
 
 
