@@ -11,7 +11,7 @@ import pytest
 from podsched.api.conditions import set_condition
 from podsched.cache.objects import ClusterState
 from podsched.framework.pod_groups import pod_group
-from podsched.term.writes import pod_group_conditions
+from podsched.term.writes import group_conditions
 from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
@@ -27,7 +27,7 @@ async def test_a_condition_that_a_later_one_replaces_before_it_is_sent_becomes_n
     world, sent, made = TermWorld(), list[api_pb2.PatchRequest](), list[str]()
     cluster_queue(world, "team", {"cpu": 1})
     gang(world, "g", "team", 1, cpu=1)
-    make = pod_group_conditions._conditions_patch
+    make = group_conditions._conditions_patch
 
     def noted(*parts: object) -> api_pb2.PatchRequest:
         made.append("patch")
@@ -37,7 +37,7 @@ async def test_a_condition_that_a_later_one_replaces_before_it_is_sent_becomes_n
         sent.extend(requests)
         return [api_pb2.BatchResult() for _ in requests]
 
-    monkeypatch.setattr(pod_group_conditions, "_conditions_patch", noted)
+    monkeypatch.setattr(group_conditions, "_conditions_patch", noted)
     async with world.running():
         cluster = world.state.cache.cluster
         conditions = PodGroupConditions(cluster, patch, wall=lambda: 1_800_000_000.0)
@@ -73,7 +73,7 @@ async def test_what_the_cache_shows_of_many_groups_is_not_kept(
     async def patch(requests: Sequence[api_pb2.PatchRequest]) -> Sequence[api_pb2.BatchResult]:
         return [api_pb2.BatchResult() for _ in requests]
 
-    monkeypatch.setattr(pod_group_conditions, "_MOST_UNSEEN", 5)
+    monkeypatch.setattr(group_conditions, "_MOST_UNSEEN", 5)
     cluster = ClusterState()
     conditions = PodGroupConditions(cluster, patch, wall=lambda: 1_800_000_000.0)
     task = asyncio.create_task(conditions.run())
@@ -97,4 +97,4 @@ async def test_what_the_cache_shows_of_many_groups_is_not_kept(
         set_condition(shown.status, *condition)
         cluster.put("PodGroup", shown)
     task.cancel()
-    assert len(conditions._unseen) <= 6
+    assert len(conditions._conditions._unseen) <= 6
