@@ -13,7 +13,7 @@ import pytest
 
 from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import Lease
-from podsched.app import term_runner
+from podsched.app import state_filling, term_runner
 from podsched.app.term_runner import TermRunner
 from podsched.app.term_work import ControllerParts, RunnerParts
 from podsched.config.load import default_config, load_config
@@ -242,10 +242,28 @@ async def test_only_a_replica_that_does_not_lead_collects_all_garbage(
     assert collections
 
 
+async def test_a_standby_collects_no_garbage_while_pods_wait_for_a_decision(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would notice the end of the leader, on which these pods depend, half a second later."""
+    collections: list[None] = []
+    monkeypatch.setattr(term_runner, "collect_everything", lambda: collections.append(None))
+    world.lead()
+    await asyncio.sleep(1)
+    world.runner.end_term()
+    world.cluster.create(pod("waiting", PENDING))
+    world.cluster.create(pod("gated", {**PENDING, "schedulingGates": [{"name": "later"}]}))
+    await asyncio.sleep(600)
+    assert not collections
+    world.cluster.delete("Pod", "default/waiting")
+    await asyncio.sleep(2)
+    assert len(collections) == 1
+
+
 async def test_what_comes_while_the_state_is_built_anew_is_not_lost(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(term_runner, "_TURN", 2)
+    monkeypatch.setattr(state_filling, "_TURN", 2)
     for number in range(5):  # more than one turn
         world.cluster.create(pod(f"p{number}", PENDING))
     world.lead()

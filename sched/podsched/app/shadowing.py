@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from podsched.app.term_runner import additions
+from podsched.app.state_filling import additions
 from podsched.config.load import SchedulerConfiguration
 from podsched.framework.plugin import PluginFactory
 from podsched.serve.client.cluster import InformerPort

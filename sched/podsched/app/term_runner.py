@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import random
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from podsched.api.kinds import GATED_KINDS, WATCHED_KINDS
+from podsched.app.state_filling import fill
 from podsched.app.term_work import RunnerParts, TermWork
 from podsched.cache.changes import Anomaly
 from podsched.config.load import SchedulerConfiguration, to_public
@@ -22,14 +22,13 @@ from podsched.lib.backoff import Backoff
 from podsched.lib.event_loop import Turn
 from podsched.lib.memory import collect_everything
 from podsched.lib.tasks import Changes, TaskSet
-from podsched.serve.client.cluster import InformerPort
-from podsched.serve.client.informer import Batch, Event, EventType
+from podsched.serve.client.informer import Batch
 from podsched.telemetry.logs import get_logger
 from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.term.cycle.scheduling_loop import LoopListener
 from podsched.term.faulty_pods import FaultyPods, PodFault
 from podsched.term.set_aside import SetAside
-from podsched.term.state import SchedulingState, build_state, fault_of
+from podsched.term.state import SchedulingState, build_state
 from podsched.term.term_step import (
     BuildState,
     CancelWork,
@@ -72,8 +71,8 @@ _ENDING = 1.0
 #: between, it decodes one event instead of two. When it becomes the leader, it is behind by at most
 #: this time.
 STANDBY_PACE_MS = 250
-#: Objects put into a new state before other tasks have a turn: some 5 ms.
-_TURN = 200
+#: Seconds between two looks whether a standby may collect garbage.
+_LOOK_EVERY = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,9 +329,14 @@ class TermRunner:
             await turn.pause()
         del state
         # Not in a leader: even without any pods, a collection blocks the event loop for 0.05 to
-        # 0.2 s of processor time. At a load of 10 that took 0.57 s, and a standby took over.
-        if isinstance(self._now.phase, Standby):
-            collect_everything()
+        # 0.2 s of processor time. At a load of 10 that took 0.57 s, and a standby took over. Nor in
+        # a standby while pods wait for a decision: it would notice later that the leader has ended.
+        while isinstance(self._now.phase, Standby):
+            pending = self.state.queue.pending
+            if self._now.whole and not len(pending.active) and not len(pending.backoff):
+                collect_everything()
+                return
+            await asyncio.sleep(_LOOK_EVERY)
 
     # ------------------------------------------------------------------ the work of a term
 
@@ -356,33 +360,3 @@ def _pause() -> Backoff:
 def _cancel(task: asyncio.Task[Any] | None) -> None:
     if task is not None:
         task.cancel()
-
-
-async def fill(state: SchedulingState, informer: InformerPort, missed: list[Batch]) -> None:
-    """Put the informer's objects into an empty state, then the batches that came since.
-
-    With 60,000 pods this takes a second, so other tasks have turns meanwhile.
-    ``missed``: to which the owner adds batches meanwhile; emptied. Raises PodFault for a bug.
-    """
-    clock = asyncio.get_running_loop().time
-    missed.clear()
-    state.revision = informer.revision
-    for number, event in enumerate(additions(informer), 1):
-        try:
-            state.apply(event, clock())
-        except Exception as bug:
-            raise fault_of(event) from bug
-        if not number % _TURN:
-            await asyncio.sleep(0)
-    for batch in missed:
-        state.apply_batch(batch, clock())
-    missed.clear()
-
-
-def additions(informer: InformerPort) -> Iterator[Event]:
-    """Return the objects that an informer knows now, as events."""
-    kinds = (*GATED_KINDS, *WATCHED_KINDS)
-    listed = [(kind, list(informer.objects(kind).items())) for kind in kinds]
-    return (
-        Event(EventType.ADDED, kind, key, None, obj) for kind, items in listed for key, obj in items
-    )
