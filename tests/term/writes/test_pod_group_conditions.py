@@ -8,13 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from podsched.api.conditions import set_condition
-from podsched.cache.objects import ClusterState
 from podsched.framework.pod_groups import pod_group
 from podsched.term.writes import group_conditions
 from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition
 from podsched.v1 import api_pb2
-from podsched.v1 import objects_pb2 as v1
 from support.queues import cluster_queue, gang
 from support.term_world import TermWorld
 
@@ -64,37 +61,3 @@ async def test_a_condition_that_a_later_one_replaces_before_it_is_sent_becomes_n
     written = json.loads(one.merge_patch)["status"]["conditions"]
     found = {it["type"]: it["reason"] for it in written}
     assert (found["Custom"], found["Admitted"]) == ("Reserved", "Admitted")
-
-
-@pytest.mark.parametrize("left", ["seen", "gone"])
-async def test_what_the_cache_shows_of_many_groups_is_not_kept(
-    monkeypatch: pytest.MonkeyPatch, left: str
-) -> None:
-    async def patch(requests: Sequence[api_pb2.PatchRequest]) -> Sequence[api_pb2.BatchResult]:
-        return [api_pb2.BatchResult() for _ in requests]
-
-    monkeypatch.setattr(group_conditions, "_MOST_UNSEEN", 5)
-    cluster = ClusterState()
-    conditions = PodGroupConditions(cluster, patch, wall=lambda: 1_800_000_000.0)
-    task = asyncio.create_task(conditions.run())
-    for number in range(20):
-        found = v1.PodGroup()
-        found.metadata.name, found.metadata.namespace = f"g{number}", "default"
-        found.metadata.uid = f"uid-{number}"
-        cluster.put("PodGroup", found)
-        group = pod_group(cluster, f"default/g{number}")
-        assert group is not None
-        conditions.write_conditions(
-            group, [QueueCondition("Custom", "True", "Reserved", "reserved")]
-        )
-        await asyncio.sleep(1)
-        if left == "gone":
-            cluster.delete("PodGroup", "default", f"g{number}")
-            continue
-        shown = v1.PodGroup()
-        shown.CopyFrom(found)
-        condition = "Custom", "True", "Reserved", "reserved", shown.metadata.creation_timestamp
-        set_condition(shown.status, *condition)
-        cluster.put("PodGroup", shown)
-    task.cancel()
-    assert len(conditions._conditions._unseen) <= 6
