@@ -116,9 +116,13 @@ class LocalCluster:
         except RayStartError as exc:
             self._warn(f"{exc}; evaluating nodes locally, and trying again")
             runs = False
-        pause = LONGEST_RAY_PAUSE
         keeping = keep_running(
-            "Ray", ray, RayStartError, self._warn, runs=runs, longest_pause=pause
+            "Ray",
+            ray,
+            RayStartError,
+            self._warn,
+            runs=runs,
+            longest_pause=LONGEST_RAY_PAUSE,
         )
         self._tasks.start(keeping, "keep Ray", endless=True)
 
