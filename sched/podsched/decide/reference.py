@@ -18,6 +18,7 @@ from podsched.decide.evaluation.diagnosis import Diagnosis
 from podsched.decide.evaluation.filtering import run_filters
 from podsched.decide.evaluation.nominated_rows import nominated_row
 from podsched.decide.evaluation.pre_filtering import PreFilterOutcome, run_pre_filter
+from podsched.decide.evaluation.row_sets import NO_ROWS
 from podsched.decide.evaluation.sampling import Rotation
 from podsched.decide.evaluation.scoring import run_pre_score, run_score
 from podsched.decide.runtime.plugin_calls import PluginFailure
@@ -70,8 +71,9 @@ class Reference:
         outcome = filter_nodes(runtime, state, pod, pre, every, cluster)
         feasible, percentage = every[outcome.plugin == PASSED], runtime.percentage_of_nodes_to_score
         allowed = None if pre.node_names is None else every[outcome.plugin != EXCLUDED]
-        failures = outcome.rows_with(Code.ERROR)
-        sample = self._rotation.sample(cluster, percentage, feasible, allowed, failures)
+        failures = [group.places for group in outcome.groups if group.status.code is Code.ERROR]
+        failing = every[np.sort(np.concatenate([NO_ROWS, *failures]))]
+        sample = self._rotation.sample(cluster, percentage, feasible, allowed, failing)
         if sample.failed is not None:
             # kube-scheduler ends the cycle when a Filter fails on a node, even if other nodes fit.
             failed = outcome.status(int(np.searchsorted(every, sample.failed)))

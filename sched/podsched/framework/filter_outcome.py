@@ -64,14 +64,11 @@ class FilterOutcome:
     @cached_property
     def resolvable(self) -> Rows:
         """The rows that evicting pods may help, in their order: those with status Unschedulable."""
-        return self.rows_with(Code.UNSCHEDULABLE)
-
-    def rows_with(self, code: Code) -> Rows:
-        """Return the rows whose status has this code, in their order."""
-        found = np.zeros(len(self.rows), dtype=np.bool_)
+        helped = np.zeros(len(self.rows), dtype=np.bool_)
         for group in self.groups:
-            found[group.places] = group.status.code is code
-        return self.rows[found]
+            helped[group.places] = group.status.code is Code.UNSCHEDULABLE
+        resolvable: Rows = self.rows[helped]
+        return resolvable
 
     @cached_property
     def groups(self) -> Sequence[StatusGroup]:

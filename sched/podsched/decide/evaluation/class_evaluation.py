@@ -69,8 +69,7 @@ class ClassEvaluation:
 
     After ``refresh``: ``feasible_rows`` and ``total`` (of shape ``(size,)``, NO_TOTAL where not
     feasible); ``failure`` is the error that ends the cycle, if there was one; ``pre_filtered`` is
-    PreFilter's outcome. If only a share of the nodes is searched, a failed Filter is no ``failure``
-    yet: only the search tells whether its rows count (``feasibility.failed``).
+    PreFilter's outcome. A Filter that failed may be in ``feasibility.failed`` instead.
     """
 
     def __init__(
@@ -122,10 +121,8 @@ class ClassEvaluation:
         different = {name for name, projection in mine.items() if projection != theirs[name]}
         # Plugins without a projection read the whole pod.
         different |= self._deciding - mine.keys()
-        if (
-            2 * len(different) > len(self._deciding)
-            or other.scores.totals.size != self.cluster.nodes.size
-        ):
+        has_grown = other.scores.totals.size != self.cluster.nodes.size
+        if has_grown or 2 * len(different) > len(self._deciding):
             return False
         self.state.data.update(other.state.data)
         self.state.skip_filter |= other.state.skip_filter

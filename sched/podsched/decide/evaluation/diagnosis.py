@@ -51,9 +51,7 @@ class Diagnosis:
 
     def statuses(self) -> list[tuple[Status, int]]:
         """Return the distinct statuses of rejected rows and how many rows have each."""
-        if self.outcome is None:
-            return []
-        return distinct_statuses(self.outcome)
+        return [] if self.outcome is None else distinct_statuses(self.outcome)
 
     def fit_error(self) -> str:
         """Return a FitError's text: ``0/5 nodes are available: 2 Insufficient cpu, ...``."""

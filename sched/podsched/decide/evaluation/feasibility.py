@@ -25,7 +25,6 @@ from podsched.decide.evaluation.nominated_rows import NominatedRows
 from podsched.decide.evaluation.pre_filtering import PreFilterOutcome
 from podsched.decide.evaluation.row_sets import NO_ROWS, union
 from podsched.decide.evaluation.shared_columns import SharedColumns
-from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
 from podsched.framework.nodes import Bools, ClusterView
@@ -95,10 +94,11 @@ class Feasibility:
         self.node_names: frozenset[str] | None = None
         self.feasible: Bools = np.zeros(0, dtype=np.bool_)
         self.rows: Rows = NO_ROWS
-        #: The rows on which a Filter failed, ascending.
+        #: The rows on which a Filter failed, ascending, for a search for a share of the nodes. If all
+        #: nodes are searched, ``recompute`` raises instead.
         self.failed: Rows = NO_ROWS
         self._searches_all = runtime.percentage_of_nodes_to_score is None
-        self._rejections = FirstRejections(self.columns)
+        self.rejections = FirstRejections(self.columns)
         self._candidate: Bools = np.zeros(0, dtype=np.bool_)
         #: Whether the candidates may have changed since the feasible rows were computed.
         self._marked = True
@@ -121,7 +121,7 @@ class Feasibility:
             return self._outcome
         rows = np.flatnonzero(self._cluster.nodes.alive)
         reasons = tuple(tuple(column.reasons) for column in self.columns)
-        found = self._rejections
+        found = self.rejections
         bits = found.bits[rows] if found.any else np.zeros(len(rows), dtype=np.uint64)
         self._outcome = FilterOutcome(
             rows, found.plugin[rows], bits, self._names, reasons, excluded
@@ -164,9 +164,9 @@ class Feasibility:
         if node_names is None:
             alive = self._cluster.nodes.alive
             self._candidate = alive.copy()
-            self._rejections.reset(np.where(alive, _PASSED, _NO_NODE))
+            self.rejections.reset(np.where(alive, _PASSED, _NO_NODE))
             return
-        self._rejections.reset(np.full(size, NO_NODE, dtype=np.int16))
+        self.rejections.reset(np.full(size, NO_NODE, dtype=np.int16))
         self._candidate = np.zeros(size, dtype=np.bool_)
         self._mark_candidates(np.arange(size))
 
@@ -183,7 +183,7 @@ class Feasibility:
                 column.continue_from(of_other)
         self.nominated.continue_from(other.nominated)
         self.feasible, self.rows = other.feasible.copy(), other.rows
-        self._rejections.continue_from(other._rejections)
+        self.rejections.continue_from(other.rejections)
         self._candidate = other._candidate.copy()
         self._overridden = other._overridden
 
@@ -206,7 +206,7 @@ class Feasibility:
 
     def _mark_candidates(self, rows: Rows) -> None:
         self._marked, self._outcome = True, None
-        nodes, plugin = self._cluster.nodes, self._rejections.plugin
+        nodes, plugin = self._cluster.nodes, self.rejections.plugin
         alive = nodes.alive[rows]
         if self.node_names is None:
             self._candidate[rows] = alive
@@ -295,19 +295,17 @@ class Feasibility:
     def recompute(self, pod: PodInfo, rows: Rows | None) -> FeasibleChange:
         """Update the feasible rows after the columns of ``rows`` (None: all) changed.
 
-        Raises PluginFailure if a Filter failed on any node, unless only a share of the nodes is
-        searched. Then the search has to look at ``failed``.
+        Raises PluginFailure if a Filter failed on any node and all nodes are searched.
         """
         others = self._rows_to_recompute()
         if rows is not None:
             rows = union(rows, others)
-        rejections = self._rejections
+        rejections = self.rejections
         before = rejections.on_few(rows)
         rejections.update(rows, self._candidate)
         # After the pass without nominated pods: this pass can only reject more rows.
-        counted = self.nominated.first_pass(
-            self._state, pod, self.candidates() if rows is None else rows
-        )
+        asked = self.candidates() if rows is None else rows
+        counted = self.nominated.first_pass(self._state, pod, asked)
         if counted is not None:
             rejections.reject(*counted)
             rejections.prefer_node_filters(counted[0], self._candidate)
@@ -315,12 +313,8 @@ class Feasibility:
             self._outcome = None
         self.failed = rejections.failed()
         if self._searches_all and len(self.failed):
-            raise self.failure(int(self.failed[0]))
+            raise rejections.failure(int(self.failed[0]))
         return self._update(rows)
-
-    def failure(self, row: int) -> PluginFailure:
-        """Return how a Filter failed on one of the rows of ``failed``."""
-        return self._rejections.failure(row)
 
     def _rows_to_recompute(self) -> Rows:
         """Return rows to recompute: their nominated pods changed, or they were overridden."""
@@ -336,7 +330,7 @@ class Feasibility:
 
         For a nominated pod, which must not count against itself on its nominated row.
         """
-        self._rejections.reject(np.array([row], dtype=np.intp), outcome)
+        self.rejections.reject(np.array([row], dtype=np.intp), outcome)
         self._outcome = None
         self.feasible[row] = False
         self.rows = np.flatnonzero(self.feasible)
@@ -348,7 +342,7 @@ class Feasibility:
         Returns the rows that became feasible or ceased to be. The first two cases avoid a pass over
         the rows; they apply while no row is rejected, as for most classes.
         """
-        plugin, rejected = self._rejections.plugin, self._rejections.any
+        plugin, rejected = self.rejections.plugin, self.rejections.any
         if rows is not None and not rejected and not self._marked:
             # No row is or was rejected, so the feasible rows are still all candidates.
             return NO_CHANGE

@@ -76,12 +76,7 @@ class FilterColumn:
         self.active = other.active
 
     @property
-    def may_fail(self) -> bool:
-        """Whether Code.ERROR is among the reasons."""
-        return any(reason.code is Code.ERROR for reason in self.reasons)
-
-    @property
     def errors(self) -> np.uint64:
-        """The bits of the reasons that are Code.ERROR."""
+        """The bits of the reasons that are Code.ERROR; 0 if there are none."""
         codes = [reason.code for reason in self.reasons[:MAX_REASONS]]
         return np.uint64(sum(1 << i for i, code in enumerate(codes) if code is Code.ERROR))

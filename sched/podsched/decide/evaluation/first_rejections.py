@@ -121,9 +121,9 @@ class FirstRejections:
         failed = NO_ROWS
         for column in self._columns:
             # This runs after every change, and most columns have no reasons at all.
-            if column.reasons and column.may_fail:
+            if column.reasons and (errors := column.errors):
                 rows = np.flatnonzero(self.plugin == column.index)
-                failed = union(failed, rows[self.bits[rows] & column.errors != 0])
+                failed = union(failed, rows[self.bits[rows] & errors != 0])
         return failed
 
     def failure(self, row: int) -> PluginFailure:

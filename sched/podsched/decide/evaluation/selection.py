@@ -164,7 +164,7 @@ class Selector:
             evaluation.cluster, percentage, feasible, allowed, feasibility.failed
         )
         if failed is not None:
-            evaluation.failure = feasibility.failure(failed)
+            evaluation.failure = feasibility.rejections.failure(failed)
             return NO_ROWS, evaluated
         return rows, evaluated
 
