@@ -94,8 +94,8 @@ class Feasibility:
         self.node_names: frozenset[str] | None = None
         self.feasible: Bools = np.zeros(0, dtype=np.bool_)
         self.rows: Rows = NO_ROWS
-        #: The rows on which a Filter failed, ascending, for a search for a share of the nodes. If all
-        #: nodes are searched, ``recompute`` raises instead.
+        #: The rows on which a Filter failed, ascending, for the search for a share of the nodes: if
+        #: all nodes are searched, ``recompute`` raises instead.
         self.failed: Rows = NO_ROWS
         self._searches_all = runtime.percentage_of_nodes_to_score is None
         self.rejections = FirstRejections(self.columns)
