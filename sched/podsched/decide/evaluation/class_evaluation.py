@@ -176,8 +176,7 @@ class ClassEvaluation:
             self._refresh(pod)
         except PluginFailure as failure:
             self.failure = failure
-            self._enter(Phase.STALE)
-        if len(self.feasibility.failed):
+        if self.failure is not None or len(self.feasibility.failed):
             self._enter(Phase.STALE)  # The next refresh asks the plugin that failed again.
         self.cost.end(feasible=bool(len(self.feasible_rows)))
 

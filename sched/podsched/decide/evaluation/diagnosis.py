@@ -38,8 +38,7 @@ class Diagnosis:
         status = self.pre_filter.status
         if status.code.rejects and status.plugin:
             found.add(status.plugin)
-        if self.outcome is not None:
-            outcome = self.outcome
+        if (outcome := self.outcome) is not None:
             found.update(outcome.plugins[g.plugin] for g in outcome.groups if g.plugin >= 0)
         return found
 

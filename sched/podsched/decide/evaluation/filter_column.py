@@ -8,7 +8,7 @@ from podsched.decide.evaluation.filtering import renumbered
 from podsched.decide.runtime.profile_runtime import Named
 from podsched.framework.plugin import FilterPlugin
 from podsched.framework.status import Code
-from podsched.framework.verdicts import MAX_REASONS, Bits, Reason, Rows, Verdicts
+from podsched.framework.verdicts import Bits, Reason, Rows, Verdicts
 
 _NO_BITS: Bits = np.zeros(0, dtype=np.uint64)
 
@@ -76,7 +76,6 @@ class FilterColumn:
         self.active = other.active
 
     @property
-    def errors(self) -> np.uint64:
-        """The bits of the reasons that are Code.ERROR; 0 if there are none."""
-        codes = [reason.code for reason in self.reasons[:MAX_REASONS]]
-        return np.uint64(sum(1 << i for i, code in enumerate(codes) if code is Code.ERROR))
+    def may_fail(self) -> bool:
+        """Whether Code.ERROR is among the reasons."""
+        return any(reason.code is Code.ERROR for reason in self.reasons)

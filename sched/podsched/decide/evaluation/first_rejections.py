@@ -24,7 +24,8 @@ from podsched.decide.evaluation.row_sets import NO_ROWS, union
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.framework.filter_outcome import PASSED, FilterOutcome, PluginIndices
 from podsched.framework.nodes import Bools
-from podsched.framework.verdicts import FEW_ROWS, Bits, Rows, status_of
+from podsched.framework.status import Code
+from podsched.framework.verdicts import FEW_ROWS, MAX_REASONS, Bits, Rows, status_of
 
 #: In place of a plugin's index: the row has no node.
 NO_NODE = -3
@@ -121,9 +122,11 @@ class FirstRejections:
         failed = NO_ROWS
         for column in self._columns:
             # This runs after every change, and most columns have no reasons at all.
-            if column.reasons and (errors := column.errors):
+            if column.reasons and column.may_fail:
+                errors = [reason.code is Code.ERROR for reason in column.reasons[:MAX_REASONS]]
+                word = np.uint64(sum(1 << place for place, fails in enumerate(errors) if fails))
                 rows = np.flatnonzero(self.plugin == column.index)
-                failed = union(failed, rows[self.bits[rows] & errors != 0])
+                failed = union(failed, rows[self.bits[rows] & word != 0])
         return failed
 
     def failure(self, row: int) -> PluginFailure:

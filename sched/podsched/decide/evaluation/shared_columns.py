@@ -120,7 +120,7 @@ class SharedColumns:
 
     def _forget_failed(self, key: Hashable, column: FilterColumn) -> None:
         """Drop a column in which the plugin failed, so that the next class tries again."""
-        if column.reasons and column.errors:
+        if column.reasons and column.may_fail:
             del self._kept[key]
 
     def score(
