@@ -23,6 +23,7 @@ from podsched.api.cel.syntax import parse
 from podsched.api.cel.types import ANY, BOOL, DEVICE, DYN, QUANTITY, STRING, Type, map_of
 from podsched.api.cel.values import Defaulting, Failure, WorkExceeded, type_name
 from podsched.api.quantity import QuantityError
+from podsched.lib.remembering import remember_short
 
 __all__ = ["CompileError", "Device", "EvaluationError", "Features", "Result", "Selector"]
 
@@ -107,14 +108,12 @@ def _attribute(attribute: Mapping[str, Any], as_lists: bool) -> Any:
 def _value(kind: str, value: Any) -> Any:
     if kind != "version":
         return value
-    parse_version = _version if len(value) <= _MAX_REMEMBERED else parse_semver
-    return parse_version(value) or Failure(f"parse semantic version: {value:.100}")
+    return _version(value) or Failure(f"parse semantic version: {value:.100}")
 
 
 # Devices are alike: most versions and quantities were read before, which takes a tenth of the time.
 _quantity = lru_cache(4096)(parse_quantity)
-_version = lru_cache(4096)(parse_semver)
-_MAX_REMEMBERED = 128
+_version = remember_short(4096, 128)(parse_semver)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+
+from podsched.lib.remembering import remember_short
 
 NameRule = Callable[[str], Sequence[str]]
 """Returns what is wrong with a name; nothing if it is valid."""
@@ -59,7 +60,7 @@ _LABEL_RE, _SUBDOMAIN_RE = re.compile(LABEL), re.compile(SUBDOMAIN)
 _LABEL_1035_RE, _QUALIFIED_RE = re.compile(LABEL_1035), re.compile(QUALIFIED)
 _VALUE_RE, _PERCENT_RE = re.compile(VALUE), re.compile(_PERCENT)
 
-# What is longer than any name is judged each time: caches count entries, whatever their size.
+# What is longer than any name is judged each time.
 _CACHE, _MOST_CACHED = 1 << 14, 400
 _MOST_SUBDOMAIN = 253
 
@@ -104,13 +105,9 @@ def dns1035_label(name: str) -> list[str]:
     return _label(name, _LABEL_1035_RE, LABEL_1035_ERROR)
 
 
+@remember_short(_CACHE, _MOST_CACHED)
 def qualified_name(key: str) -> tuple[str, ...]:
     """Check a label key, a resource or a gate: example.com/my.name."""
-    return (_qualified_name if len(key) <= _MOST_CACHED else _qualified_name.__wrapped__)(key)
-
-
-@lru_cache(_CACHE)
-def _qualified_name(key: str) -> tuple[str, ...]:
     prefix, slash, name = key.rpartition("/")
     errors: list[str] = []
     if "/" in prefix:
@@ -131,13 +128,9 @@ def _qualified_name(key: str) -> tuple[str, ...]:
     return tuple(errors)
 
 
+@remember_short(_CACHE, _MOST_CACHED)
 def label_value(value: str) -> tuple[str, ...]:
     """Check the value of a label."""
-    return (_label_value if len(value) <= _MOST_CACHED else _label_value.__wrapped__)(value)
-
-
-@lru_cache(_CACHE)
-def _label_value(value: str) -> tuple[str, ...]:
     errors = [_too_long(63, "bytes")] if len(value) > 63 else []
     if _VALUE_RE.fullmatch(value) is None:
         errors.append(VALUE_ERROR)

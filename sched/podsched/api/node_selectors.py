@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from podsched.api.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from podsched.api.selectors import Requirement, SelectorError, requirement
+from podsched.lib.remembering import remember_short
 
-# Larger selectors are compiled each time: caches count entries, whatever their size.
+# Larger selectors are compiled each time.
 _CACHE = 1 << 14
 _MOST_CACHED = 2000
 
@@ -52,12 +52,10 @@ class NodeTerms:
 
 def compile_node_selector(selector: NodeSelector) -> NodeTerms:
     """Return the compiled form of a NodeSelector; terms that are invalid match no node."""
-    content = selector.SerializeToString(deterministic=True)
-    compiled = _compile_node_selector
-    return (compiled if len(content) <= _MOST_CACHED else compiled.__wrapped__)(content)
+    return _compile_node_selector(selector.SerializeToString(deterministic=True))
 
 
-@lru_cache(_CACHE)
+@remember_short(_CACHE, _MOST_CACHED)
 def _compile_node_selector(content: bytes) -> NodeTerms:
     selector = NodeSelector.FromString(content)
     return NodeTerms(tuple(map(compile_node_term, selector.node_selector_terms)))

@@ -22,6 +22,7 @@ from podsched.api.metadata_defaulting import default_metadata
 from podsched.api.priorities import PriorityClasses
 from podsched.api.spec_parts import affinity_terms, give_resources, take_resources
 from podsched.api.tolerations import NO_EXECUTE, TAINT_NOT_READY, TAINT_UNREACHABLE
+from podsched.lib.remembering import remember_short
 
 #: A quantity that cannot be read is validation's to report, with its path.
 _UNKNOWN_CLASS = ""
@@ -60,9 +61,7 @@ def default_pod(
         # cleared in its parent keeps its contents.
         group = pod.spec.scheduling_group
         pod.spec.ClearField("scheduling_group")
-    content = pod.spec.SerializeToString(deterministic=True)
-    default_spec = _default_spec if len(content) <= _MOST_CACHED else _default_spec.__wrapped__
-    known = default_spec(content)
+    known = _default_spec(pod.spec.SerializeToString(deterministic=True))
     pod.spec.ParseFromString(known.spec)
     if group is not None:
         pod.spec.scheduling_group.CopyFrom(group)
@@ -83,7 +82,7 @@ def default_pod(
     return errors
 
 
-@lru_cache(_CACHE)
+@remember_short(_CACHE, _MOST_CACHED)
 def _default_spec(content: bytes) -> _DefaultedSpec:
     spec = o.PodSpec.FromString(content)
     if spec.HasField("resources") or len(content) > _MOST_CACHED:

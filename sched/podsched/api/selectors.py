@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Literal, cast
 
 from podsched.api.objects import LabelSelector
+from podsched.lib.remembering import remember_short
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 #: Characters of a selector as text: as many as a request that has one may be long.
@@ -21,8 +22,8 @@ MAX_TEXT = 64 << 10
 #: list of 50,000 pods would take more than a minute.
 MAX_REQUIREMENTS = 100
 _CACHE = 1 << 14
-#: Characters, and requirements with their values, of selectors that are remembered. Caches count
-#: entries, and a selector of 64 KiB takes megabytes: some thousand requests would take all memory.
+#: Characters, and requirements with their values, of selectors that are remembered: one of 64 KiB
+#: takes megabytes.
 _MOST_CACHED, _MOST_PARTS = 1000, 40
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
@@ -164,11 +165,10 @@ def compile_selector(selector: LabelSelector | None) -> Selector:
     """
     if selector is None:
         return NOTHING
-    content = selector.SerializeToString(deterministic=True)
-    return _compile(content) if len(content) <= _MOST_CACHED else _compile.__wrapped__(content)
+    return _compile(selector.SerializeToString(deterministic=True))
 
 
-@lru_cache(_CACHE)
+@remember_short(_CACHE, _MOST_CACHED)
 def _compile(content: bytes) -> Selector:
     selector = LabelSelector.FromString(content)
     requirements = [
@@ -267,15 +267,11 @@ class _Parser:
                 raise self._error(f"found '{token}', expected: ',' or ')'")
 
 
+@remember_short(1024, _MOST_CACHED)
 def parse_selector(text: str) -> Selector:
     """Return a label selector in kubectl's syntax; "" matches everything. Raises SelectorError."""
     if len(text) > MAX_TEXT:
         raise SelectorError(f"a selector may have at most {MAX_TEXT} characters")
-    return _parsed(text) if len(text) <= _MOST_CACHED else _parsed.__wrapped__(text)
-
-
-@lru_cache(1024)
-def _parsed(text: str) -> Selector:
     requirements = _Parser(text).requirements()
     if len(requirements) > MAX_REQUIREMENTS:
         raise SelectorError(f"a selector may have at most {MAX_REQUIREMENTS} requirements")
