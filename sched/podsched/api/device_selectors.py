@@ -194,9 +194,9 @@ def _compiled(expression: str, features: Features, new: bool) -> Selector:
     fields, without = _declarations(features, new)
     try:
         tree = parse(expression)
-        result = Checker(expression, {"device": DEVICE}, {DEVICE.name: fields}, without).check(tree)
+        result = Checker({"device": DEVICE}, {DEVICE.name: fields}, without).check(tree)
     except CompileError as exc:
-        raise CompileError(f"compilation failed: {exc}") from None
+        raise CompileError(f"compilation failed: {exc.shown(expression)}") from None
     if result not in (BOOL, ANY) and not (features.list_type_attributes and result == DYN):
         raise CompileError(f"must evaluate to bool or the unknown type, not {result}")
     compiler = Compiler({"device": 0})

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from podsched.api.cel import types
 from podsched.api.cel.declarations import FUNCTIONS, Function
-from podsched.api.cel.errors import error_at
+from podsched.api.cel.errors import CompileError
 from podsched.api.cel.tree import Call, Fold, Ident, Literal, MakeList, MakeMap, Node, Select
 from podsched.api.cel.types import DYN, Substitutions, Type
 from podsched.api.cel.validators import validate
@@ -42,13 +42,11 @@ class Checker:
 
     def __init__(
         self,
-        text: str,
         variables: Mapping[str, Type],
         fields: Mapping[str, Mapping[str, Type]],
         without: frozenset[str],
     ) -> None:
         """``fields``: of each type that has fields; ``without``: functions that are off."""
-        self._text = text
         self._scopes: list[Mapping[str, Type]] = [variables]
         self._fields = fields
         self._without = without
@@ -69,7 +67,7 @@ class Checker:
         self._check(node)
         for part in self._nodes:
             part.type = self._types.apply(part.type, final=True)
-        validate(self._text, self._nodes)
+        validate(self._nodes)
         result: Type = node.type
         return result
 
@@ -78,9 +76,6 @@ class Checker:
         self._nodes.append(node)
         return found
 
-    def _fail(self, node: Node, message: str) -> NoReturn:
-        raise error_at(self._text, node.position, message)
-
     def _ident(self, node: Ident) -> Type:
         scopes = (scope for scope in reversed(self._scopes) if node.name in scope)
         found = next(scopes, {}).get(node.name)
@@ -88,7 +83,9 @@ class Checker:
             node.constant = Type(node.name)
             return types.type_of(_TYPE_NAMES[node.name])
         if found is None:
-            self._fail(node, f"undeclared reference to '{node.name}' (in container '')")
+            raise CompileError(
+                f"undeclared reference to '{node.name}' (in container '')", node.position
+            )
         return found
 
     def _select(self, node: Select) -> Type:
@@ -109,14 +106,14 @@ class Checker:
             result = target.parameters[1]
         elif target.name in self._fields:
             if name not in self._fields[target.name]:
-                self._fail(node, f"undefined field '{name}'")
+                raise CompileError(f"undefined field '{name}'", node.position)
             result = self._fields[target.name][name]
         elif target.is_variable:
             self._types.assignable([DYN], [target])
         elif not target.is_dynamic and target not in _OBJECTS:
-            self._fail(node, f"type '{target}' does not support field selection")
+            raise CompileError(f"type '{target}' does not support field selection", node.position)
         elif target in _OBJECTS:
-            self._fail(node, f"undefined field '{name}'")
+            raise CompileError(f"undefined field '{name}'", node.position)
         return types.optional_of(result) if optional else result
 
     def _call(self, node: Call) -> Type:
@@ -138,7 +135,9 @@ class Checker:
             self._check(node.target)
         function = self._function(node.function)
         if function is None:
-            self._fail(node, f"undeclared reference to '{node.function}' (in container '')")
+            raise CompileError(
+                f"undeclared reference to '{node.function}' (in container '')", node.position
+            )
         return self._resolve(node, function)
 
     def _function(self, name: str) -> Function | None:
@@ -168,16 +167,14 @@ class Checker:
                 result = DYN
         if result is None:
             arguments = ", ".join(str(self._types.apply(t, final=True)) for t in given)
-            self._fail(
-                node,
-                f"found no matching overload for '{function.name}' applied to '({arguments})'",
-            )
+            reason = f"found no matching overload for '{function.name}' applied to '({arguments})'"
+            raise CompileError(reason, node.position)
         node.overloads = tuple(names)
         return result
 
     def _mismatch(self, node: Node, expected: Type, found: Type) -> NoReturn:
         expected, found = (self._types.apply(t, final=True) for t in (expected, found))
-        self._fail(node, f"expected type '{expected}' but found '{found}'")
+        raise CompileError(f"expected type '{expected}' but found '{found}'", node.position)
 
     def _join(self, node: Node, before: Type | None, found: Type) -> Type:
         if before is None:
@@ -243,10 +240,10 @@ class Checker:
             self._types.assignable([DYN], [range_type])
             found = (DYN,) * len(node.variables)
         else:
-            self._fail(
-                node.range,
+            raise CompileError(
                 f"expression of type '{range_type}' cannot be range of a comprehension (must be"
                 " list, map, or dynamic)",
+                node.range.position,
             )
         return dict(zip(node.variables, found, strict=False))
 

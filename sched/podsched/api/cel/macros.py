@@ -5,9 +5,7 @@ Operands that a macro uses twice are shared, not copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NoReturn
-
+from podsched.api.cel.errors import CompileError
 from podsched.api.cel.tree import (
     ACCUMULATOR,
     UNUSED,
@@ -21,16 +19,9 @@ from podsched.api.cel.tree import (
     Select,
 )
 
-#: Raises CompileError with a position in the text and a message.
-Fail = Callable[[int, str], NoReturn]
-
 
 def expand(
-    fail: Fail,
-    position: int,
-    function: str,
-    target: Node | None,
-    arguments: tuple[Node, ...],
+    position: int, function: str, target: Node | None, arguments: tuple[Node, ...]
 ) -> Node | None:
     """Return what a macro unfolds to; None if the call is none of a macro. Raises CompileError."""
     if target is None:
@@ -38,20 +29,20 @@ def expand(
             return None
         (operand,) = arguments
         if not isinstance(operand, Select):
-            fail(position, "invalid argument to has() macro")
+            raise CompileError("invalid argument to has() macro", position)
         return Select(position, operand.operand, operand.name, test=True)
     count = len(arguments)
     if function == "bind" and count == 3 and isinstance(target, Ident) and target.name == "cel":
-        name = _variable(fail, arguments[0], "cel.bind() variable names must be simple identifiers")
+        name = _variable(arguments[0], "cel.bind() variable names must be simple identifiers")
         return _bind(position, name, arguments[1], arguments[2])
     if function in ("optMap", "optFlatMap") and count == 2:
-        return _optional_map(fail, position, function, target, arguments)
+        return _optional_map(position, function, target, arguments)
     if function == "sortBy" and count == 2:
-        return _sort_by(fail, position, target, arguments)
+        return _sort_by(position, target, arguments)
     variables = _FOLDS.get((function, count))
     if variables is None:
         return None
-    return _fold(fail, position, function, target, arguments, variables)
+    return _fold(position, function, target, arguments, variables)
 
 
 #: The macros that fold, by name and number of arguments, with their number of variables.
@@ -73,25 +64,21 @@ _FOLDS = {
 }
 
 
-def _variable(fail: Fail, node: Node, message: str = "argument must be a simple name") -> str:
+def _variable(node: Node, message: str = "argument must be a simple name") -> str:
     if not isinstance(node, Ident):
-        fail(node.position, message)
+        raise CompileError(message, node.position)
     if node.name == "__result__":
-        fail(node.position, "iteration variable overwrites accumulator variable")
+        reason = "iteration variable overwrites accumulator variable"
+        raise CompileError(reason, node.position)
     return node.name
 
 
 def _fold(
-    fail: Fail,
-    position: int,
-    function: str,
-    target: Node,
-    arguments: tuple[Node, ...],
-    count: int,
+    position: int, function: str, target: Node, arguments: tuple[Node, ...], count: int
 ) -> Node:
-    names = tuple(_variable(fail, argument) for argument in arguments[:count])
+    names = tuple(_variable(argument) for argument in arguments[:count])
     if len(set(names)) != len(names):
-        fail(arguments[1].position, f"duplicate variable name: {names[1]}")
+        raise CompileError(f"duplicate variable name: {names[1]}", arguments[1].position)
     body = arguments[count:]
     start, condition, step, result = _UNFOLDED[function](position, arguments[:count], body)
     return Fold(position, target, names, ACCUMULATOR, start, condition, step, result)
@@ -172,10 +159,8 @@ def _bind(position: int, name: str, value: Node, result: Node) -> Node:
     return Fold(position, nothing, (UNUSED,), name, value, never, Ident(position, name), result)
 
 
-def _optional_map(
-    fail: Fail, position: int, function: str, target: Node, arguments: tuple[Node, ...]
-) -> Node:
-    name = _variable(fail, arguments[0], f"{function}() variable name must be a simple identifier")
+def _optional_map(position: int, function: str, target: Node, arguments: tuple[Node, ...]) -> Node:
+    name = _variable(arguments[0], f"{function}() variable name must be a simple identifier")
     value = Call(position, "value", target, ())
     mapped = _bind(position, name, value, arguments[1])
     if function == "optMap":
@@ -184,14 +169,14 @@ def _optional_map(
     return _call(position, "_?_:_", Call(position, "hasValue", target, ()), mapped, none)
 
 
-def _sort_by(fail: Fail, position: int, target: Node, arguments: tuple[Node, ...]) -> Node:
+def _sort_by(position: int, target: Node, arguments: tuple[Node, ...]) -> Node:
     if isinstance(target, (Literal, MakeMap)):
-        fail(
-            target.position,
+        raise CompileError(
             "sortBy can only be applied to a list, identifier, comprehension, call or select"
             " expression",
+            target.position,
         )
     name = "@__sortBy_input__"
-    keys = _fold(fail, position, "map", Ident(position, name), arguments, 1)
+    keys = _fold(position, "map", Ident(position, name), arguments, 1)
     call = Call(position, "@sortByAssociatedKeys", Ident(position, name), (keys,))
     return _bind(position, name, target, call)

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from podsched.api.cel.errors import CompileError
 from podsched.api.cel.macros import expand
-from podsched.api.cel.tokens import Tokens, scan, value_of
+from podsched.api.cel.tokens import Tokens, scan, unexpected, value_of
 from podsched.api.cel.tree import Call, Ident, Literal, MakeList, MakeMap, Node, Select
 
 _T = TypeVar("_T")
@@ -183,15 +183,13 @@ class _Parser:
     def name(self) -> str:
         kind, text, position = self.tokens.take()
         if kind != "name" or text in ("in", "true", "false", "null"):
-            self.tokens.fail(
-                position, f"Syntax error: mismatched input '{text}' expecting IDENTIFIER"
-            )
+            raise unexpected(text, position, " expecting IDENTIFIER")
         return text
 
     def call(self, function: str, target: Node | None) -> Node:
         position = self.tokens.expect("(")
         arguments = tuple(self.arguments())
-        expanded = expand(self.tokens.fail, position, function, target, arguments)
+        expanded = expand(position, function, target, arguments)
         return expanded or Call(position, function, target, arguments)
 
     def arguments(self) -> Iterator[Node]:
@@ -222,16 +220,16 @@ class _Parser:
         if leading:
             kind, text, position = self.tokens.take()
         if kind != "name":
-            self.tokens.fail(position, f"Syntax error: mismatched input '{text}'")
+            raise unexpected(text, position)
         if text in _RESERVED:
-            self.tokens.fail(position, f"reserved identifier: {text}")
+            raise CompileError(f"reserved identifier: {text}", position)
         return self.call(text, None) if self.tokens.peek() == "(" else Ident(position, text)
 
     def literal(self, kind: str, text: str, position: int) -> Node:
         try:
             return Literal(position, value_of(kind, text))
         except ValueError as error:
-            self.tokens.fail(position, str(error))
+            raise CompileError(str(error), position) from None
 
     def entries(self, end: str, read: Callable[[], _T]) -> tuple[tuple[_T, ...], frozenset[int]]:
         """Read a list or a map up to its end; return its entries, and which are optional."""

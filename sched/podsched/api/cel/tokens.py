@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NoReturn
 
-from podsched.api.cel.errors import error_at
+from podsched.api.cel.errors import CompileError
 from podsched.api.cel.values import Uint
 
 #: Kind, text and position.
@@ -34,7 +33,6 @@ class Tokens:
     """The tokens of an expression, taken one by one."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
         self._tokens = scan(text)
         self._at = 0
 
@@ -64,11 +62,13 @@ class Tokens:
         """Take this sign; return its position. Raises CompileError for another token."""
         _, found, position = self.take()
         if found != sign:
-            self.fail(position, f"Syntax error: mismatched input '{found}' expecting '{sign}'")
+            raise unexpected(found, position, f" expecting '{sign}'")
         return position
 
-    def fail(self, position: int, message: str) -> NoReturn:
-        raise error_at(self._text, position, message)
+
+def unexpected(found: str, position: int, expecting: str = "") -> CompileError:
+    """Return the error of a token that cannot be at its position."""
+    return CompileError(f"Syntax error: mismatched input '{found}'{expecting}", position)
 
 
 def scan(text: str) -> list[Token]:
@@ -78,9 +78,8 @@ def scan(text: str) -> list[Token]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise error_at(
-                text, position, f"Syntax error: token recognition error at: '{text[position]}'"
-            )
+            reason = f"Syntax error: token recognition error at: '{text[position]}'"
+            raise CompileError(reason, position)
         kind = match.lastgroup or ""
         if kind != "space":
             found.append((kind, match[0], position))

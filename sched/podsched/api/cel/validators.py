@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from podsched.api.cel.errors import error_at
+from podsched.api.cel.errors import CompileError
 from podsched.api.cel.formatting import TEXTS, wrong_arguments
 from podsched.api.cel.strings import compiled
 from podsched.api.cel.tree import Call, Literal, MakeList, MakeMap, Node
@@ -16,20 +16,20 @@ from podsched.api.cel.types import DYN, Type
 from podsched.api.cel.values import Failure
 
 
-def validate(text: str, nodes: Sequence[Node]) -> None:
-    """Raise CompileError if one of an expression's nodes breaks a rule; ``text``: for its place."""
+def validate(nodes: Sequence[Node]) -> None:
+    """Raise CompileError if one of an expression's nodes breaks a rule."""
     exempt = _within_formats(nodes)
     for node in nodes:
         if id(node) in exempt:
             continue
         if isinstance(node, MakeList):
-            _validate_alike(text, _elements(node.elements, node.optional))
+            _validate_alike(_elements(node.elements, node.optional))
         elif isinstance(node, MakeMap):
-            _validate_alike(text, [(key, key.type) for key, _ in node.entries])
+            _validate_alike([(key, key.type) for key, _ in node.entries])
             values = [value for _, value in node.entries]
-            _validate_alike(text, _elements(values, node.optional))
+            _validate_alike(_elements(values, node.optional))
         elif isinstance(node, Call):
-            _validate_call(text, node)
+            _validate_call(node)
 
 
 def _within_formats(nodes: Iterable[Node]) -> set[int]:
@@ -59,26 +59,25 @@ def _elements(nodes: Sequence[Node], optional: frozenset[int]) -> list[tuple[Nod
     return elements
 
 
-def _validate_alike(text: str, elements: list[tuple[Node, Type]]) -> None:
+def _validate_alike(elements: list[tuple[Node, Type]]) -> None:
     for node, found in elements[1:]:
         if found != elements[0][1]:
-            raise error_at(
-                text, node.position, f"expected type '{elements[0][1]}' but found '{found}'"
-            )
+            reason = f"expected type '{elements[0][1]}' but found '{found}'"
+            raise CompileError(reason, node.position)
 
 
-def _validate_call(text: str, node: Call) -> None:
+def _validate_call(node: Call) -> None:
     # The first argument: of the function ``matches`` without a target, that is the text.
     first = node.arguments[0] if node.arguments else None
     pattern = first.value if isinstance(first, Literal) else None
     is_text = node.function == "matches" and isinstance(pattern, str)
     if is_text and isinstance(compiled(pattern), Failure):
-        raise error_at(text, node.arguments[0].position, "invalid matches argument")
+        raise CompileError("invalid matches argument", node.arguments[0].position)
     target = node.target
     if node.function == "format" and isinstance(target, Literal) and isinstance(first, MakeList):
         wrong = wrong_arguments(target.value, [_written_type(part) for part in first.elements])
         if wrong is not None:
-            raise error_at(text, node.position, wrong)
+            raise CompileError(wrong, node.position)
 
 
 def _written_type(node: Node) -> Type:
