@@ -70,17 +70,12 @@ def _unscaled(nanos: int, scale: int) -> int:
     return int(nanos // 10**power if power >= 0 else nanos * 10**-power)
 
 
-def _integer(value: Quantity) -> int | None:
-    if value.scale is None or value.scale < 0:
-        return None
-    number = value.nanos // _NANO
-    return number if -(2**63) <= number <= quantities.MAX_INT64 else None
-
-
 @declare(".asInteger(Quantity) -> int")
-def _as_integer(value: Quantity) -> int | Failure:
-    number = _integer(value)
-    return Failure("cannot convert value to integer") if number is None else number
+def _integer(value: Quantity) -> int | Failure:
+    number = value.nanos // _NANO
+    if value.scale is None or value.scale < 0 or quantities.as_int64(number) != number:
+        return Failure("cannot convert value to integer")
+    return number
 
 
 declare_each(
@@ -90,7 +85,7 @@ declare_each(
         ".isGreaterThan(Quantity, Quantity) -> bool": lambda a, b: a.nanos > b.nanos,
         ".isLessThan(Quantity, Quantity) -> bool": lambda a, b: a.nanos < b.nanos,
         ".compareTo(Quantity, Quantity) -> int": lambda a, b: _sign(a.nanos, b.nanos),
-        ".isInteger(Quantity) -> bool": lambda value: _integer(value) is not None,
+        ".isInteger(Quantity) -> bool": lambda value: isinstance(_integer(value), int),
         ".add(Quantity, Quantity) -> Quantity": lambda a, b: _sum(a, b.nanos, b.scale),
         ".add(Quantity, int) -> Quantity": lambda a, b: _sum(a, b * _NANO, 0),
         ".sub(Quantity, Quantity) -> Quantity": lambda a, b: _sum(a, -b.nanos, b.scale),
@@ -159,24 +154,19 @@ def _normalized(text: str) -> Semver | None:
     return parse_semver(".".join(parts))
 
 
-@declare("semver(string) -> Semver")
-def _semver(text: str) -> Semver | Failure:
-    return parse_semver(text) or Failure(f"Invalid semantic version {text!r}")
+@declare("semver(string) -> Semver", "semver(string, bool) -> Semver")
+def _semver(text: str, normalize: bool = False) -> Semver | Failure:
+    found = _normalized(text) if normalize else parse_semver(text)
+    return found or Failure(f"Invalid semantic version {text!r}")
 
 
-@declare("semver(string, bool) -> Semver")
-def _semver_normalized(text: str, normalize: bool) -> Semver | Failure:
-    if not normalize:
-        return _semver(text)
-    return _normalized(text) or Failure(f"Invalid semantic version {text!r}")
+@declare("isSemver(string) -> bool", "isSemver(string, bool) -> bool")
+def _is_semver(text: str, normalize: bool = False) -> bool:
+    return isinstance(_semver(text, normalize), Semver)
 
 
 declare_each(
     {
-        "isSemver(string) -> bool": lambda text: parse_semver(text) is not None,
-        "isSemver(string, bool) -> bool": lambda text, normalize: isinstance(
-            _semver_normalized(text, normalize), Semver
-        ),
         ".isGreaterThan(Semver, Semver) -> bool": lambda a, b: a.key > b.key,
         ".isLessThan(Semver, Semver) -> bool": lambda a, b: a.key < b.key,
         ".compareTo(Semver, Semver) -> int": lambda a, b: _sign(a.key, b.key),
@@ -199,12 +189,6 @@ def _ip(text: str) -> Ip | Failure:
         if address.ipv4_mapped is not None:
             return Failure(f'IPv4-mapped IPv6 address "{text}" is not allowed')
     return Ip(address)
-
-
-@declare("ip.isCanonical(string) -> bool")
-def _ip_is_canonical(text: str) -> bool | Failure:
-    value = _ip(text)
-    return str(value.address) == text if isinstance(value, Ip) else value
 
 
 @declare(".isLinkLocalMulticast(IP) -> bool")
@@ -230,6 +214,9 @@ def _is_global_unicast(value: Ip) -> bool:
 declare_each(
     {
         "isIP(string) -> bool": lambda text: isinstance(_ip(text), Ip),
+        "ip.isCanonical(string) -> bool": lambda text: (
+            str(value.address) == text if isinstance(value := _ip(text), Ip) else value
+        ),
         ".family(IP) -> int": lambda value: value.address.version,
         ".isUnspecified(IP) -> bool": lambda value: value.address.is_unspecified,
         ".isLoopback(IP) -> bool": lambda value: value.address.is_loopback,
@@ -252,27 +239,19 @@ def _cidr(text: str) -> Cidr | Failure:
         return failure
 
 
-@declare(".containsIP(CIDR, IP) -> bool")
-def _contains_ip(value: Cidr, other: Ip) -> bool:
-    return other.address in value.interface.network
+@declare(".containsIP(CIDR, IP) -> bool", ".containsIP(CIDR, string) -> bool")
+def _contains_ip(value: Cidr, other: Ip | str) -> bool | Failure:
+    found = _ip(other) if isinstance(other, str) else other
+    return found.address in value.interface.network if isinstance(found, Ip) else found
 
 
-@declare(".containsIP(CIDR, string) -> bool")
-def _contains_ip_text(value: Cidr, text: str) -> bool | Failure:
-    other = _ip(text)
-    return _contains_ip(value, other) if isinstance(other, Ip) else other
-
-
-@declare(".containsCIDR(CIDR, CIDR) -> bool")
-def _contains_cidr(value: Cidr, other: Cidr) -> bool:
-    outer, inner = value.interface.network, other.interface.network
+@declare(".containsCIDR(CIDR, CIDR) -> bool", ".containsCIDR(CIDR, string) -> bool")
+def _contains_cidr(value: Cidr, other: Cidr | str) -> bool | Failure:
+    found = _cidr(other) if isinstance(other, str) else other
+    if isinstance(found, Failure):
+        return found
+    outer, inner = value.interface.network, found.interface.network
     return outer.version == inner.version and inner.subnet_of(outer)  # type: ignore[arg-type]
-
-
-@declare(".containsCIDR(CIDR, string) -> bool")
-def _contains_cidr_text(value: Cidr, text: str) -> bool | Failure:
-    other = _cidr(text)
-    return _contains_cidr(value, other) if isinstance(other, Cidr) else other
 
 
 declare_each(
@@ -325,15 +304,15 @@ def parse_url(text: str) -> Url | None:
     return Url(text, (scheme or "").lower(), host, path, (query or "").partition("#")[0])
 
 
-@declare("url(string) -> URL")
-def _url(text: str) -> Url | Failure:
-    return parse_url(text) or Failure(
-        f'URL parse error during conversion from string: parse "{text}": invalid URI for request'
-    )
-
-
 declare_each(
     {
+        "url(string) -> URL": lambda text: (
+            parse_url(text)
+            or Failure(
+                "URL parse error during conversion from string: "
+                f'parse "{text}": invalid URI for request'
+            )
+        ),
         "isURL(string) -> bool": lambda text: parse_url(text) is not None,
         ".getScheme(URL) -> string": lambda value: value.scheme,
         ".getHost(URL) -> string": lambda value: value.host,
@@ -343,13 +322,13 @@ declare_each(
 
 @declare(".getHostname(URL) -> string")
 def _hostname_of(value: Url) -> str:
-    name = re.sub(r":[0-9]*$", "", value.host) if not value.host.endswith("]") else value.host
+    name = re.sub(r":[0-9]*$", "", value.host)
     return name[1:-1] if name.startswith("[") and name.endswith("]") else name
 
 
 @declare(".getPort(URL) -> string")
 def _port_of(value: Url) -> str:
-    match = re.search(r":([0-9]*)$", value.host) if not value.host.endswith("]") else None
+    match = re.search(r":([0-9]*)$", value.host)
     return match[1] if match else ""
 
 

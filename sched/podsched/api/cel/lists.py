@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from podsched.api.cel.declarations import declare, declare_each
@@ -80,15 +80,8 @@ _declare_extreme("max", 1)
 _declare_extreme("min", -1)
 
 
-@declare(".indexOf(list('A), 'A) -> int", budget=True)
-def _index_of(values: list[Any], wanted: Any, budget: Budget) -> int:
-    return next((i for i, v in enumerate(values) if equal(v, wanted, budget) is True), -1)
-
-
-@declare(".lastIndexOf(list('A), 'A) -> int", budget=True)
-def _last_index_of(values: list[Any], wanted: Any, budget: Budget) -> int:
-    found = (i for i in range(len(values) - 1, -1, -1) if equal(values[i], wanted, budget) is True)
-    return next(found, -1)
+def _first_of(indices: Iterable[int], values: list[Any], wanted: Any, budget: Budget) -> int:
+    return next((i for i in indices if equal(values[i], wanted, budget) is True), -1)
 
 
 @declare(".slice(list('T), int, int) -> list('T)")
@@ -258,6 +251,12 @@ declare_each(
 )
 declare_each(
     {
+        ".indexOf(list('A), 'A) -> int": lambda values, wanted, budget: _first_of(
+            range(len(values)), values, wanted, budget
+        ),
+        ".lastIndexOf(list('A), 'A) -> int": lambda values, wanted, budget: _first_of(
+            reversed(range(len(values))), values, wanted, budget
+        ),
         ".flatten(list(list('T))) -> list('T)": lambda values, budget: _flattened_to(
             values, 1, budget
         ),

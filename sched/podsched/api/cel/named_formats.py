@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 from podsched.api import names
-from podsched.api.cel.declarations import declare
+from podsched.api.cel.declarations import declare_each
 from podsched.api.cel.kubernetes import parse_url
 from podsched.api.cel.times import parse_timestamp
 from podsched.api.cel.values import NONE, Format, Optional
@@ -106,22 +106,14 @@ FORMATS = {
 } | {name: Format(go_name, errors, size) for name, go_name, errors, size in _OTHERS}
 
 
-def _declare_format(name: str) -> None:
-    @declare(f"format.{name}() -> Format")
-    def constant() -> Format:
-        return FORMATS[name]
-
-
-for _format in FORMATS:
-    _declare_format(_format)
-
-
-@declare("format.named(string) -> optional(Format)")
-def _named_format(name: str) -> Optional:
-    return Optional(True, FORMATS[name]) if name in FORMATS else NONE
-
-
-@declare(".validate(Format, string) -> optional(list(string))")
-def _validate_format(value: Format, text: str) -> Any:
-    errors = value.errors(text)
-    return Optional(True, errors) if errors else NONE
+declare_each({f"format.{name}() -> Format": partial(FORMATS.get, name) for name in FORMATS})
+declare_each(
+    {
+        "format.named(string) -> optional(Format)": lambda name: (
+            Optional(True, FORMATS[name]) if name in FORMATS else NONE
+        ),
+        ".validate(Format, string) -> optional(list(string))": lambda value, text: (
+            Optional(True, errors) if (errors := value.errors(text)) else NONE
+        ),
+    }
+)

@@ -41,6 +41,7 @@ for _signature in (
     "_?_:_(bool, 'A, 'A) -> 'A",
     "_&&_(bool, bool) -> bool",
     "_||_(bool, bool) -> bool",
+    "@not_strictly_false(dyn) -> bool",
     "_[_](list('A), int) -> 'A",
     "_[_](map('A, 'B), 'A) -> 'B",
     "_[_](optional(list('V)), int) -> optional('V)",
@@ -84,7 +85,6 @@ declare_each(
     },
     shared=True,
 )
-declare_each({"@not_strictly_false(dyn) -> bool": lambda value: value is not False})
 
 
 @declare("_+_(list('A), list('A)) -> list('A)", shared=True, budget=True)

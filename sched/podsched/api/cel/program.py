@@ -70,6 +70,7 @@ class Compiler:
             "_?._": self._index,
             "or": lambda node: _alternative(self._steps(node.children()), unwrap=False),
             "orValue": lambda node: _alternative(self._steps(node.children()), unwrap=True),
+            "@not_strictly_false": lambda node: _not_false(self._step(node.arguments[0]).run),
         }
 
     def compile(self, node: Node) -> Run:
@@ -360,6 +361,17 @@ def _logic(steps: list[_Step], neutral: bool) -> _Step:
     return _Step(run)
 
 
+def _not_false(run: Run) -> _Step:
+    """Return the condition on which ``all`` and ``exists`` go on: also after an error."""
+
+    def go_on(state: State) -> Any:
+        value = run(state)
+        state.charge(1)
+        return value is not False
+
+    return _Step(go_on)
+
+
 def _alternative(steps: list[_Step], *, unwrap: bool) -> _Step:
     first, second = (step.run for step in steps)
 
@@ -478,7 +490,6 @@ class _Calling:
         # nothing if one fails.
         self.in_turn = (not function.shared and not known) or function.name == "format"
         self.cost = rule_of(function.name, node.overloads).actual
-        self._accepts_failures = function.name == "@not_strictly_false"
         self._by_types: dict[tuple[type, ...], Overload] = {}
 
     def apply(self, state: State, arguments: tuple[Any, ...]) -> Any:
@@ -497,27 +508,8 @@ class _Calling:
         return overload.implementation(*arguments)
 
     def run(self, runs: list[Run], in_turn: bool) -> Run:
-        if in_turn:
-            return self._in_turn(runs)
-        if len(runs) == 2:
-            return self._binary(*runs)
-        if len(runs) == 1:
-            return self._unary(runs[0])
-        return self._in_turn(runs)
-
-    def _unary(self, run: Run) -> Run:
-        apply, cost, strict = self.apply, self.cost, not self._accepts_failures
-
-        def call(state: State) -> Any:
-            argument = run(state)
-            if strict and argument.__class__ is Failure:
-                result = argument
-            else:
-                result = apply(state, (argument,))
-            state.charge(cost((argument,), result))
-            return result
-
-        return call
+        # An only argument is the last one: whichever way, the call costs something if it fails.
+        return self._binary(*runs) if len(runs) == 2 and not in_turn else self._in_turn(runs)
 
     def _binary(self, first: Run, second: Run) -> Run:
         apply, cost = self.apply, self.cost
