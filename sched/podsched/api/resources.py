@@ -202,14 +202,9 @@ def _maximum(total: Amounts, other: Mapping[str, Fraction]) -> None:
 def to_units(exact: Mapping[str, Fraction]) -> dict[str, int]:
     """Round up to millicores for cpu and whole units for the rest, saturated at int64."""
     return {
-        name: _rounded_up(amount * 1000 if name == CPU else amount)
+        name: quantity.int64_away_from_zero(amount * 1000 if name == CPU else amount)
         for name, amount in exact.items()
     }
-
-
-def _rounded_up(amount: Fraction) -> int:
-    rounded = -(-amount.numerator // amount.denominator)
-    return max(min(rounded, quantity.MAX_INT64), -quantity.MAX_INT64)
 
 
 def requests_in_units(pod: Pod, options: RequestOptions = _PLAIN) -> dict[str, int]:
