@@ -13,6 +13,8 @@ from podsched.api.objects import (
     Job,
     Pod,
     PodSpec,
+    PodTemplate,
+    PodTemplateSpec,
     ReplicaSet,
     ReplicationController,
     StatefulSet,
@@ -52,7 +54,14 @@ def test_templates_of_pods_have_no_secrets(kind: type[AnyObject]) -> None:
     assert plain["spec"]["template"]["spec"]["nodeName"] == "n"
 
 
-@pytest.mark.parametrize("item", [Pod(spec=private_spec()), cron_job(private_spec())])
+@pytest.mark.parametrize(
+    "item",
+    [
+        Pod(spec=private_spec()),
+        cron_job(private_spec()),
+        PodTemplate(template=PodTemplateSpec(spec=private_spec())),
+    ],
+)
 def test_pods_and_templates_of_jobs_have_no_secrets(item: AnyObject) -> None:
     assert "hunter2" not in str(to_manifest(without_private_fields(item)))
 

@@ -49,12 +49,8 @@ def type_name(value: object) -> str:
     return names.get(type(value), "object")
 
 
-class _Mismatch(Exception):
-    """A value that does not fit its field; never leaves this module."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
+class _Mismatch(ValueError):
+    """A value that does not fit its field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +130,8 @@ def _integer(bits: int) -> Callable[[object], int]:
     return read
 
 
-def _time(value: object) -> Timestamp:
+def parse_time(value: object) -> Timestamp:
+    """Return the time in an RFC 3339 text. Raises ValueError."""
     match = _TIME.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise _Mismatch(f"expected a time such as 2006-01-02T15:04:05Z, got {_shown(value)}")
@@ -144,14 +141,6 @@ def _time(value: object) -> Timestamp:
     except ValueError as error:
         raise _Mismatch(f"not a time: {error}") from error
     return Timestamp(seconds=int(whole.timestamp()), nanos=int((fraction or "0").ljust(9, "0")))
-
-
-def parse_time(text: str) -> Timestamp:
-    """Return the time in an RFC 3339 text. Raises ValueError."""
-    try:
-        return _time(text)
-    except _Mismatch as mismatch:
-        raise ValueError(mismatch.reason) from None
 
 
 def format_time(stamp: Timestamp) -> str:
@@ -335,7 +324,7 @@ class Reader:
     def _read_message(self, message: Message, value: object, path: str, depth: int) -> None:
         if not isinstance(message, Timestamp):
             self.read(message, value, path, depth + 1)
-        elif (stamp := self._scalar(_time, value, path)) is not None:
+        elif (stamp := self._scalar(parse_time, value, path)) is not None:
             message.CopyFrom(stamp)
 
     def _read_list(
@@ -401,7 +390,7 @@ class Reader:
         try:
             return read(value)
         except _Mismatch as mismatch:
-            self._mismatch(path, value, mismatch.reason)
+            self._mismatch(path, value, str(mismatch))
             return None
 
     def _mismatch(self, path: str, value: object, reason: str) -> None:

@@ -27,7 +27,7 @@ def references(pod: Pod) -> Iterator[tuple[str, str]]:
     yield "ServiceAccount", spec.service_account_name
     for reference in spec.image_pull_secrets:
         yield "Secret", reference.name
-    for container in _containers(pod):
+    for container in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers):
         yield from _of_container(container)
     for volume in spec.volumes:
         yield from _of_volume(pod, volume)
@@ -56,12 +56,6 @@ def mounts_tokens(pod: Pod) -> bool:
         for volume in pod.spec.volumes
         for source in _projected(volume)
     )
-
-
-def _containers(pod: Pod) -> Iterator[Container]:
-    spec = pod.spec
-    for group in (spec.init_containers, spec.containers, spec.ephemeral_containers):
-        yield from group
 
 
 def _of_container(container: Container) -> Iterator[tuple[str, str]]:

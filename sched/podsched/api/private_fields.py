@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import deepcopy
 from typing import Final
 
-from podsched.api.objects import (
-    AnyObject,
-    CronJob,
-    DaemonSet,
-    Deployment,
-    Job,
-    Pod,
-    PodSpec,
-    ReplicaSet,
-    ReplicationController,
-    StatefulSet,
-)
+from podsched.api.kubelet_defaults import template_of
+from podsched.api.objects import AnyObject, Pod
 
 _OF_CONTAINERS: Final = (
     "env", "env_from", "command", "args", "lifecycle", "liveness_probe", "readiness_probe",
@@ -31,18 +20,10 @@ def without_private_fields(item: AnyObject) -> AnyObject:
     """Return a copy without environments, commands and probes of containers, also in templates."""
     plain = deepcopy(item)
     plain.metadata.annotations.pop(_LAST_APPLIED, "")
-    for spec in _pod_specs(plain):
+    owner = plain if isinstance(plain, Pod) else template_of(plain)
+    if owner is not None:
+        spec = owner.spec
         for container in (*spec.containers, *spec.init_containers, *spec.ephemeral_containers):
             for name in _OF_CONTAINERS:
                 container.ClearField(name)
     return plain
-
-
-def _pod_specs(item: AnyObject) -> Iterator[PodSpec]:
-    templated = Deployment | DaemonSet | ReplicaSet | StatefulSet | ReplicationController | Job
-    if isinstance(item, Pod):
-        yield item.spec
-    elif isinstance(item, CronJob):
-        yield item.spec.job_template.spec.template.spec
-    elif isinstance(item, templated):
-        yield item.spec.template.spec

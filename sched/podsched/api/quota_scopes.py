@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from google.protobuf.json_format import MessageToDict
-
+from podsched.api.codec import object_json
 from podsched.api.objects import AnyObject, Pod, ResourceQuotaSpec
 from podsched.api.resources import qos_class
 from podsched.api.spec_parts import affinity_terms
@@ -67,16 +66,8 @@ def expressions_of(spec: ResourceQuotaSpec) -> list[ScopeExpression]:
 
 
 def selector_expressions(spec: ResourceQuotaSpec) -> list[Any]:
-    """Return the selector's ``matchExpressions`` as they are stored, whatever they are.
-
-    Nothing if a number in it is one that JSON does not have, which ``validate_storable`` refuses.
-    """
-    if not spec.HasField("scope_selector"):
-        return []
-    try:
-        found = MessageToDict(spec.scope_selector).get("matchExpressions", [])
-    except ValueError:
-        return []
+    """Return the selector's ``matchExpressions`` as they are stored, whatever they are."""
+    found = object_json(spec.scope_selector).get("matchExpressions", [])
     return found if isinstance(found, list) else [found]
 
 

@@ -49,12 +49,10 @@ def validate_node_update(at: Place, new: o.Node, old: o.Node) -> None:
 def validate_runtime_class(at: Place, item: o.RuntimeClass) -> None:
     """Validate handler, overhead and scheduling (pkg/apis/node/validation)."""
     at("handler").rule(item.handler, dns1123_label)
-    if item.HasField("overhead"):
-        limits = o.ResourceRequirements(limits=item.overhead.pod_fixed)
-        validate_requirements(at("overhead"), limits)
-    if item.HasField("scheduling"):
-        validate_labels(at("scheduling.nodeSelector"), item.scheduling.node_selector)
-        validate_tolerations(at("scheduling.tolerations"), item.scheduling.tolerations)
+    limits = o.ResourceRequirements(limits=item.overhead.pod_fixed)
+    validate_requirements(at("overhead"), limits)
+    validate_labels(at("scheduling.nodeSelector"), item.scheduling.node_selector)
+    validate_tolerations(at("scheduling.tolerations"), item.scheduling.tolerations)
 
 
 def validate_runtime_class_update(at: Place, new: o.RuntimeClass, old: o.RuntimeClass) -> None:
@@ -97,8 +95,7 @@ def validate_pod_disruption_budget(at: Place, item: o.PodDisruptionBudget) -> No
         _int_or_percent(at("minAvailable"), spec.min_available)
     if spec.HasField("max_unavailable"):
         _int_or_percent(at("maxUnavailable"), spec.max_unavailable)
-    if spec.HasField("selector"):
-        validate_label_selector(at("selector"), spec.selector)
+    validate_label_selector(at("selector"), spec.selector)
     policies = ("AlwaysAllow", "IfHealthyBudget")
     at("unhealthyPodEvictionPolicy").one_of(spec.unhealthy_pod_eviction_policy, policies)
 

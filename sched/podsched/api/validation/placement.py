@@ -26,12 +26,9 @@ _MODES = ("DoNotSchedule", "ScheduleAnyway")
 
 def validate_affinity(at: Place, affinity: o.Affinity) -> None:
     """Validate node affinity, pod affinity and pod anti-affinity."""
-    if affinity.HasField("node_affinity"):
-        _node_affinity(at("nodeAffinity"), affinity.node_affinity)
-    if affinity.HasField("pod_affinity"):
-        _pod_affinity(at("podAffinity"), affinity.pod_affinity)
-    if affinity.HasField("pod_anti_affinity"):
-        _pod_affinity(at("podAntiAffinity"), affinity.pod_anti_affinity)
+    _node_affinity(at("nodeAffinity"), affinity.node_affinity)
+    _pod_affinity(at("podAffinity"), affinity.pod_affinity)
+    _pod_affinity(at("podAntiAffinity"), affinity.pod_anti_affinity)
 
 
 def _node_affinity(at: Place, affinity: o.NodeAffinity) -> None:
@@ -100,10 +97,8 @@ def _pod_affinity(at: Place, affinity: o.PodAffinity | o.PodAntiAffinity) -> Non
 
 
 def _pod_term(at: Place, term: o.PodAffinityTerm) -> None:
-    if term.HasField("label_selector"):
-        validate_label_selector(at("labelSelector"), term.label_selector)
-    if term.HasField("namespace_selector"):
-        validate_label_selector(at("namespaceSelector"), term.namespace_selector)
+    validate_label_selector(at("labelSelector"), term.label_selector)
+    validate_label_selector(at("namespaceSelector"), term.namespace_selector)
     for item, namespace in at("namespaces").each(term.namespaces):
         item.rule(namespace, dns1123_label)
     _label_keys(at("matchLabelKeys"), term.match_label_keys, term)
@@ -179,8 +174,7 @@ def _constraint(at: Place, constraint: o.TopologySpreadConstraint) -> None:
     at("nodeAffinityPolicy").one_of(constraint.node_affinity_policy, ("Honor", "Ignore"))
     at("nodeTaintsPolicy").one_of(constraint.node_taints_policy, ("Honor", "Ignore"))
     _label_keys(at("matchLabelKeys"), constraint.match_label_keys, constraint)
-    if constraint.HasField("label_selector"):
-        validate_label_selector(at("labelSelector"), constraint.label_selector)
+    validate_label_selector(at("labelSelector"), constraint.label_selector)
 
 
 def _min_domains(at: Place, value: int, mode: str) -> None:

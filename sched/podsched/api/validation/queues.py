@@ -96,8 +96,7 @@ def validate_cluster_queue(at: Place, item: o.ClusterQueue) -> None:
     _check_groups(at("resourceGroups"), spec.resource_groups, check_quota)
     at("cohortName").optional_name(spec.cohort_name, dns1123_subdomain)
     at("queueingStrategy").one_of(spec.queueing_strategy, ("StrictFIFO", "BestEffortFIFO"))
-    if spec.HasField("namespace_selector"):
-        validate_label_selector(at("namespaceSelector"), spec.namespace_selector)
+    validate_label_selector(at("namespaceSelector"), spec.namespace_selector)
     _check_fungibility(at("flavorFungibility"), spec.flavor_fungibility)
     _check_preemption(at("preemption"), spec.preemption)
     _check_stop_policy(at("stopPolicy"), spec.stop_policy)

@@ -13,9 +13,11 @@ only the fields that lead to one are followed, which costs some microseconds an 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -44,7 +46,7 @@ def validate_storable(
 
 
 def _is_unstorable(message: Message, without: Collection[str] = ()) -> bool:
-    for name, _, is_repeated, is_map, fault in _followed(type(message)):
+    for name, _, is_repeated, is_map, fault in _followed(message.DESCRIPTOR):
         if name in without:
             continue
         if is_repeated:
@@ -59,7 +61,7 @@ def _is_unstorable(message: Message, without: Collection[str] = ()) -> bool:
 def _walk(
     message: Message, path: str, errors: list[FieldError], without: Collection[str] = ()
 ) -> None:
-    for field in _followed(type(message)):
+    for field in _followed(message.DESCRIPTOR):
         if field.name in without:
             continue
         value = getattr(message, field.name)
@@ -144,25 +146,20 @@ class _Field(NamedTuple):
     fault: Callable[[Any], str | bool]
 
 
-#: By class of message.
-_FOLLOWED: dict[Any, tuple[_Field, ...]] = {}
-
-
-def _followed(message: Any) -> tuple[_Field, ...]:
-    found = _FOLLOWED.get(message)
-    if found is None:
-        found = _FOLLOWED[message] = tuple(
-            _Field(
-                field.name,
-                field.json_name,
-                field.is_repeated,
-                field.message_type.GetOptions().map_entry,
-                _fault_of(field),
-            )
-            for field in message.DESCRIPTOR.fields
-            if _leads(field, frozenset())
+@lru_cache(None)
+def _followed(descriptor: Descriptor) -> tuple[_Field, ...]:
+    """Return the fields of a message that lead to what is checked."""
+    return tuple(
+        _Field(
+            field.name,
+            field.json_name,
+            field.is_repeated,
+            field.message_type.GetOptions().map_entry,
+            _fault_of(field),
         )
-    return found
+        for field in descriptor.fields
+        if _leads(field, frozenset())
+    )
 
 
 def _fault_of(field: Any) -> Callable[[Any], str | bool]:

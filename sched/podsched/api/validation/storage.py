@@ -89,8 +89,7 @@ def validate_persistent_volume_claim(at: Place, item: o.PersistentVolumeClaim) -
         if amount is not None and amount <= 0:
             storage.invalid(text, "must be greater than zero")
     at("volumeMode").one_of(spec.volume_mode, _MODES)
-    if spec.HasField("selector"):
-        validate_label_selector(at("selector"), spec.selector)
+    validate_label_selector(at("selector"), spec.selector)
     at("storageClassName").optional_name(spec.storage_class_name, dns1123_subdomain)
 
 
@@ -148,8 +147,7 @@ def validate_csi_storage_capacity(at: Place, item: o.CSIStorageCapacity) -> None
     ):
         if present:
             not_negative(at(name), text)
-    if item.HasField("node_topology"):
-        validate_label_selector(at("nodeTopology"), item.node_topology)
+    validate_label_selector(at("nodeTopology"), item.node_topology)
 
 
 def validate_volume_attachment(at: Place, item: o.VolumeAttachment) -> None:
