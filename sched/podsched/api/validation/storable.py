@@ -17,7 +17,6 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
-from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -147,7 +146,7 @@ class _Field(NamedTuple):
 
 
 @lru_cache(None)
-def _followed(descriptor: Descriptor) -> tuple[_Field, ...]:
+def _followed(descriptor: Any) -> tuple[_Field, ...]:
     """Return the fields of a message that lead to what is checked."""
     return tuple(
         _Field(
