@@ -328,12 +328,9 @@ class Reader:
             message.CopyFrom(stamp)
 
     def _read_list(
-        self, message: Message, field: _Field, value: object, path: str, depth: int
+        self, message: Message, field: _Field, value: Any, path: str, depth: int
     ) -> None:
-        if not isinstance(value, list):
-            self._mismatch(path, value, f"expected an array, got {_got(value)}")
-            return
-        if not self._takes(len(value), path):
+        if not self._takes(value, list, "an array", path):
             return
         message.ClearField(field.name)
         target = getattr(message, field.name)
@@ -346,13 +343,8 @@ class Reader:
                 if read is not None:
                     target.append(read)
 
-    def _read_map(
-        self, message: Message, field: _Field, value: object, path: str, depth: int
-    ) -> None:
-        if not isinstance(value, Mapping):
-            self._mismatch(path, value, f"expected an object, got {_got(value)}")
-            return
-        if not self._takes(len(value), path):
+    def _read_map(self, message: Message, field: _Field, value: Any, path: str, depth: int) -> None:
+        if not self._takes(value, Mapping, "an object", path):
             return
         target = getattr(message, field.name)
         for key, item in value.items():
@@ -370,11 +362,14 @@ class Reader:
             else:
                 self._read_message(target[key], item, here, depth)
 
-    def _takes(self, count: int, path: str) -> bool:
-        """Return whether a list or map of so many items is read; if not, note why."""
-        self._items += count
-        if reason := excess(count, self._items):
-            self._mismatch(path, count, reason)
+    def _takes(self, value: Any, wanted: Any, called: str, path: str) -> bool:
+        """Return whether a value is a list or map that is not too large; if not, note why."""
+        if not isinstance(value, wanted):
+            self._mismatch(path, value, f"expected {called}, got {_got(value)}")
+            return False
+        self._items += len(value)
+        if reason := excess(len(value), self._items):
+            self._mismatch(path, len(value), reason)
         return not reason
 
     def _read_struct(self, message: Struct, content: Mapping[Any, Any], path: str) -> None:

@@ -51,11 +51,9 @@ def wide(name: str, cell: Callable[[Any, float], Any], usual: str = "", form: st
     return Column(name, cell, Show.WIDE, Show.WIDE, form, usual)
 
 
-def of_kubectl(
-    name: str, cell: Callable[[Any, float], Any], show: Show = Show.ALWAYS, form: str = ""
-) -> Column:
+def of_kubectl(name: str, cell: Callable[[Any, float], Any], show: Show = Show.ALWAYS) -> Column:
     """Return a column that ``sched get`` does not show."""
-    return Column(name, cell, show, Show.NEVER, form)
+    return Column(name, cell, show, Show.NEVER)
 
 
 def of_sched(

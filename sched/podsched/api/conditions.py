@@ -5,6 +5,8 @@ A condition's lastTransitionTime moves only when its status changes.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from podsched.api.objects import (
     AnyObject,
     ClusterQueueStatus,
@@ -18,6 +20,7 @@ from podsched.api.objects import (
     PodGroupStatus,
     PodStatus,
     Timestamp,
+    copy_of,
 )
 
 POD_SCHEDULED = "PodScheduled"
@@ -39,6 +42,9 @@ REASON_SCHEDULING_GATED = "SchedulingGated"
 REASON_PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
+
+#: What a condition says, beside the times.
+_told = attrgetter("status", "reason", "message", "observed_generation")
 
 
 def pod_condition(status: PodStatus, type_: str) -> PodCondition | None:
@@ -65,26 +71,15 @@ def node_condition(status: NodeStatus, type_: str) -> NodeCondition | None:
 def set_pod_condition(status: PodStatus, condition: PodCondition, now: Timestamp) -> bool:
     """Set a condition in place; return whether anything changed. ``condition`` is not kept."""
     old = pod_condition(status, condition.type)
-    if old is not None and _same(old, condition):
+    if old is not None and _told(old) == _told(condition):
         return False
     if old is None:
         old = status.conditions.add()
     elif old.status == condition.status:
-        now = Timestamp(
-            seconds=old.last_transition_time.seconds, nanos=old.last_transition_time.nanos
-        )
+        now = copy_of(old.last_transition_time)
     old.CopyFrom(condition)
     old.last_transition_time.CopyFrom(now)
     return True
-
-
-def _same(old: PodCondition, new: PodCondition) -> bool:
-    return (old.status, old.reason, old.message, old.observed_generation) == (
-        new.status,
-        new.reason,
-        new.message,
-        new.observed_generation,
-    )
 
 
 def set_disruption_allowed(status: PodDisruptionBudgetStatus, now: Timestamp) -> None:

@@ -140,11 +140,11 @@ class Selector:
         """Return whether the device matches. Raises EvaluationError."""
         return self._finish(self._state(device, limit))
 
-    def result(self, device: Device, limit: int = MAX_COST) -> Result:
+    def result(self, device: Device) -> Result:
         """Return the result with its cost; it has no cost if a value of the device is bad."""
         state: State | None = None
         try:
-            state = self._state(device, limit)
+            state = self._state(device, MAX_COST)
             return Result(self._finish(state), None, state.cost)
         except CostExceeded as exc:
             return Result(None, str(exc), exc.cost)

@@ -59,18 +59,16 @@ def claim_errors(
     """Return a claim's violations of limit ranges; for an update, only of changed fields."""
     requests = claim.spec.resources.requests
     before: _Quantities = old.spec.resources.requests if old is not None else {}
-    found: list[str | None] = []
+    unchanged = {name for name, text in requests.items() if before.get(name) == text}
     try:
-        for item in _items(ranges):
-            if item.type != CLAIM:
-                continue
-            for name in sorted({*item.min, *item.max}):
-                if name in requests and requests[name] == before.get(name):
-                    continue
-                for which, bounds in (("minimum", item.min), ("maximum", item.max)):
-                    if name in bounds:
-                        asked = ("request", requests)
-                        found.append(_bound(which, CLAIM, name, bounds[name], asked))
+        found = [
+            _bound(which, CLAIM, name, bounds[name], ("request", requests))
+            for item in _items(ranges)
+            if item.type == CLAIM
+            for name in sorted({*item.min, *item.max} - unchanged)
+            for which, bounds in (("minimum", item.min), ("maximum", item.max))
+            if name in bounds
+        ]
     except quantity.QuantityError:
         return []
     return [error for error in found if error]
@@ -166,8 +164,7 @@ def _ratio(
 
 def _together(pod: Pod) -> dict[str, str]:
     """Return a pod's requests without its overhead, as quantities."""
-    options = resources.RequestOptions(use_status=False)
-    total = resources.container_requests(pod, options)
+    total = resources.container_requests(pod.spec)
     texts = {name: _written(name, amount, pod) for name, amount in total.items()}
     own = pod.spec.resources.requests
     return texts | {name: own[name] for name in own if resources.is_pod_level_resource(name)}

@@ -280,23 +280,16 @@ def from_manifest(document: Mapping[str, Any], *, strict: bool = False) -> Decod
     """
     kind = manifest_kind(document)
     message = kind.new()
-    content = {key: item for key, item in document.items() if key not in ("apiVersion", "kind")}
-    warnings = _read_into(message, content, strict=strict, where=describe(document))
-    return Decoded(message, warnings)
+    return _read_into(message, document, strict=strict, where=describe(document))
 
 
-def apply_merge_patch(
-    message: AnyObject, patch: Mapping[str, Any], *, strict: bool = False
-) -> Decoded:
+def apply_merge_patch(message: AnyObject, patch: Mapping[str, Any]) -> Decoded:
     """Return a copy of the object with a JSON merge patch (RFC 7396) applied.
 
     Raises ManifestError.
     """
-    patched = copy_of(message)
-    kind = kind_of(message)
-    content = {key: item for key, item in patch.items() if key not in ("apiVersion", "kind")}
-    where = f"{kind.name} {message.metadata.name}"
-    return Decoded(patched, _read_into(patched, content, strict=strict, where=where))
+    where = f"{kind_of(message).name} {message.metadata.name}"
+    return _read_into(copy_of(message), patch, strict=False, where=where)
 
 
 def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
@@ -327,8 +320,9 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _read_into(
-    message: AnyObject, content: Mapping[str, Any], *, strict: bool, where: str
-) -> list[str]:
+    message: AnyObject, document: Mapping[str, Any], *, strict: bool, where: str
+) -> Decoded:
+    content = {key: item for key, item in document.items() if key not in ("apiVersion", "kind")}
     reader = codec.Reader()
     reader.read(message, content, "")
     problems = reader.problems
@@ -339,7 +333,7 @@ def _read_into(
         problems += [invalid("", None, text) for text in unknown]
     if problems:
         raise ManifestError(problems, where)
-    return unknown
+    return Decoded(message, unknown)
 
 
 def to_manifest(message: AnyObject) -> dict[str, Any]:

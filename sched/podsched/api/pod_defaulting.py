@@ -193,9 +193,7 @@ def _default_volume(volume: o.Volume) -> None:
 def _default_pod_level_requests(spec: o.PodSpec) -> None:
     """Set the requests of the pod as a whole: what its containers request, else its limits."""
     try:
-        together = resources.container_requests(
-            o.Pod(spec=spec), resources.RequestOptions(use_status=False)
-        )
+        together = resources.container_requests(spec)
     except quantity.QuantityError:
         return
     requests = spec.resources.requests

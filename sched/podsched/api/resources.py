@@ -77,7 +77,13 @@ def has_pod_level_requests(pod: Pod) -> bool:
 
 def pod_requests(pod: Pod, options: RequestOptions = _PLAIN) -> Amounts:
     """Return everything the pod requests, exactly. Raises QuantityError."""
-    total = container_requests(pod, options)
+    statuses = _statuses(pod) if options.use_status else {}
+    total = _aggregate(
+        pod.spec,
+        lambda container, runs: _container_amounts(
+            pod, container, statuses if runs else {}, options
+        ),
+    )
     if options.pod_level and has_pod_level_requests(pod):
         level = _pod_level_requests(pod, options)
         # What the status alone names, as a kubelet reports it of the whole pod, replaces nothing.
@@ -87,15 +93,9 @@ def pod_requests(pod: Pod, options: RequestOptions = _PLAIN) -> Amounts:
     return total
 
 
-def container_requests(pod: Pod, options: RequestOptions = _PLAIN) -> Amounts:
-    """Return what the containers request together: while they run, or while init containers do."""
-    statuses = _statuses(pod) if options.use_status else {}
-    return _aggregate(
-        pod.spec,
-        lambda container, runs: _container_amounts(
-            pod, container, statuses if runs else {}, options
-        ),
-    )
+def container_requests(spec: PodSpec) -> Amounts:
+    """Return what the containers of a spec request together. Raises QuantityError."""
+    return _aggregate(spec, lambda container, _: amounts(container.resources.requests))
 
 
 def pod_limits(pod: Pod) -> Amounts:

@@ -5,7 +5,7 @@ Source: k8s.io/api/core/v1 Toleration.ToleratesTaint and k8s.io/component-helper
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from podsched.api.objects import Taint, Toleration
 
@@ -35,13 +35,9 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     return operator == "Exists"
 
 
-def find_untolerated(
-    taints: Iterable[Taint],
-    tolerations: Sequence[Toleration],
-    effects: Collection[str] = HARD_EFFECTS,
-) -> Taint | None:
-    """Return the first taint of one of the effects that no toleration covers."""
+def find_untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> Taint | None:
+    """Return the first taint that keeps pods off and that no toleration covers."""
     for taint in taints:
-        if taint.effect in effects and not any(tolerates(t, taint) for t in tolerations):
+        if taint.effect in HARD_EFFECTS and not any(tolerates(t, taint) for t in tolerations):
             return taint
     return None

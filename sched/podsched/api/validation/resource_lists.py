@@ -8,7 +8,7 @@ from fractions import Fraction
 from podsched.api import quantity, resources
 from podsched.api.extended_resources import is_extended
 from podsched.api.names import dns1123_label, qualified_name
-from podsched.api.objects import Pod, PodSpec, ResourceRequirements
+from podsched.api.objects import PodSpec, ResourceRequirements
 from podsched.api.validation.place import Place
 
 #: Max names that an error lists, and max letters of each: all letters of a valid name.
@@ -198,9 +198,7 @@ def validate_pod_level(at: Place, spec: PodSpec, claims: Collection[str]) -> Non
 
 def _at_least_the_containers(at: Place, spec: PodSpec) -> None:
     try:
-        together = resources.container_requests(
-            Pod(spec=spec), resources.RequestOptions(use_status=False)
-        )
+        together = resources.container_requests(spec)
     except quantity.QuantityError:
         return
     for name, text in spec.resources.requests.items():
