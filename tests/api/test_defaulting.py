@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from podsched.api.codec import object_json
 from podsched.api.defaulting import default_object, default_queued_job
-from podsched.api.objects import Job, Lease, LeaseSpec, Namespace, Node
+from podsched.api.objects import Job, Lease, LeaseSpec, Namespace, Node, StatefulSet
 from podsched.api.priorities import PriorityClasses
 
 NOW = 1_700_000_000.75
@@ -88,3 +89,11 @@ def test_a_job_without_a_queue_stays_suspended() -> None:
     item.spec.suspend = True
     default_queued_job(item)
     assert item.spec.suspend and not item.spec.template.metadata.labels
+
+
+def test_an_empty_update_strategy_of_a_stateful_set_is_completed_like_a_missing_one() -> None:
+    item = StatefulSet()
+    item.spec.update_strategy["type"] = ""
+    default_object(item, now=NOW, uid=UID, priority_classes=PriorityClasses())
+    update = object_json(item.spec.update_strategy)
+    assert update == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}

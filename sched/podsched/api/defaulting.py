@@ -10,13 +10,11 @@ import base64
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from google.protobuf.struct_pb2 import Struct
-
 from podsched.api import objects as o
 from podsched.api.device_claims import MOST_ALTERNATIVES, MOST_DEVICES, MOST_REQUESTS
 from podsched.api.field_errors import FieldError
 from podsched.api.kinds import kind_of
-from podsched.api.kubelet_defaults import default_template, template_of
+from podsched.api.kubelet_defaults import default_in_struct, default_template, template_of
 from podsched.api.limit_ranges import default_limit_range
 from podsched.api.metadata_defaulting import default_metadata
 from podsched.api.owners import KUBERNETES_FINALIZER
@@ -94,16 +92,11 @@ def _fill_lease(item: o.Lease) -> None:
 def _fill_stateful_set(item: o.StatefulSet) -> None:
     """Fill in how its pods are updated and removed."""
     update = item.spec.update_strategy
-    _default(update, "type", "RollingUpdate")
+    default_in_struct(update, "type", "RollingUpdate")
     if update["type"] == "RollingUpdate":
-        _default(update.get_or_create_struct("rollingUpdate"), "partition", 0)
+        default_in_struct(update.get_or_create_struct("rollingUpdate"), "partition", 0)
     for event in ("whenDeleted", "whenScaled"):
-        _default(item.spec.persistent_volume_claim_retention_policy, event, "Retain")
-
-
-def _default(struct: Struct, name: str, value: str | int) -> None:
-    if name not in struct.fields:
-        struct[name] = value
+        default_in_struct(item.spec.persistent_volume_claim_retention_policy, event, "Retain")
 
 
 def _fill_rolling(update: o.UpdateStrategy, *most: str) -> None:

@@ -65,7 +65,7 @@ def _complete(spec: Any) -> None:
     for volume in spec.volumes:
         for name in ("config_map", "secret", "projected", "downward_api"):
             if volume.HasField(name):
-                _default(getattr(volume, name), "defaultMode", _MODE)
+                default_in_struct(getattr(volume, name), "defaultMode", _MODE)
 
 
 def _complete_container(container: Any) -> None:
@@ -77,14 +77,15 @@ def _complete_container(container: Any) -> None:
         if container.HasField(name):
             probe = getattr(container, name)
             for field, value in _PROBE.items():
-                _default(probe, field, value)
+                default_in_struct(probe, field, value)
             if "httpGet" in probe.fields:
-                _default(probe["httpGet"], "scheme", "HTTP")
+                default_in_struct(probe["httpGet"], "scheme", "HTTP")
     for variable in container.env:
         if variable.HasField("value_from") and "fieldRef" in variable.value_from:
-            _default(variable.value_from["fieldRef"], "apiVersion", "v1")
+            default_in_struct(variable.value_from["fieldRef"], "apiVersion", "v1")
 
 
-def _default(target: Any, name: str, value: Any) -> None:
+def default_in_struct(target: Any, name: str, value: Any) -> None:
+    """Set a member of a ``Struct`` that is not set or empty; of anything else, nothing."""
     if isinstance(target, Struct) and not (name in target.fields and target[name]):
         target[name] = value

@@ -75,34 +75,15 @@ def _mount_token(pod: Pod) -> None:
 
 
 def _token_volume() -> Volume:
+    certificate = {"key": "ca.crt", "path": "ca.crt"}
+    namespace = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
     found = Volume()
-    found.projected.update(
-        {
-            "defaultMode": _DEFAULT_MODE,
-            "sources": [
-                {"serviceAccountToken": {"expirationSeconds": _TOKEN_SECONDS, "path": "token"}},
-                {
-                    "configMap": {
-                        "name": ROOT_CA_CONFIG_MAP,
-                        "items": [{"key": "ca.crt", "path": "ca.crt"}],
-                    }
-                },
-                {
-                    "downwardAPI": {
-                        "items": [
-                            {
-                                "path": "namespace",
-                                "fieldRef": {
-                                    "apiVersion": "v1",
-                                    "fieldPath": "metadata.namespace",
-                                },
-                            }
-                        ]
-                    }
-                },
-            ],
-        }
-    )
+    found.projected["defaultMode"] = _DEFAULT_MODE
+    found.projected["sources"] = [
+        {"serviceAccountToken": {"expirationSeconds": _TOKEN_SECONDS, "path": "token"}},
+        {"configMap": {"name": ROOT_CA_CONFIG_MAP, "items": [certificate]}},
+        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": namespace}]}},
+    ]
     return found
 
 

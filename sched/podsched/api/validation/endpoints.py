@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Collection
 
 from podsched.api import objects as o
@@ -53,10 +52,7 @@ def _check_address(at: Place, address: str, kind: str) -> None:
 
 
 def _check_ip(at: Place, address: str, version: int = 0) -> None:
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        at.invalid(address[:100], "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
+    if (found := at.address(address)) is None:
         return
     if version and found.version != version:
         at.invalid(address, f"must be a valid IPv{version} address")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from operator import attrgetter
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
@@ -97,6 +98,21 @@ class Place:
         """Check a name that may be left out."""
         if value:
             self.rule(value, rule)
+
+    def address(self, text: str) -> IPv4Address | IPv6Address | None:
+        """Check an IP address; return it, None if it is none."""
+        try:
+            return ip_address(text)
+        except ValueError:
+            reason = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+            self.invalid(text[:100], reason)
+            return None
+
+    def one_volume_type(self, names: Sequence[str]) -> None:
+        """Check that a volume has one source; ``names``: the fields of those that it has."""
+        self.present(names, "must specify a volume type")
+        for name in names[1:]:
+            self(name).forbidden("may not specify more than 1 volume type")
 
     def one_of(self, value: str, supported: Collection[str], *, required: bool = False) -> None:
         """Check that a value is supported, or empty unless it is required."""

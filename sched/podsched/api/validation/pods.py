@@ -249,9 +249,7 @@ def _check_volumes(at: Place, spec: o.PodSpec) -> None:
 
 def _check_source(at: Place, volume: o.Volume) -> None:
     sources = [field.json_name for field, _ in volume.ListFields() if field.name != "name"]
-    at.present(sources, "must specify a volume type")
-    for name in sources[1:]:
-        at(name).forbidden("may not specify more than 1 volume type")
+    at.one_volume_type(sources)
     if volume.HasField("persistent_volume_claim"):
         claim = volume.persistent_volume_claim.claim_name
         at("persistentVolumeClaim.claimName").name(claim, dns1123_subdomain)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
-
 from podsched.api import objects as o
 from podsched.api.names import dns1123_label, dns1123_subdomain
 from podsched.api.services import (
@@ -97,13 +95,8 @@ def _check_ips(at: Place, addresses: list[str]) -> None:
     if len(addresses) > 1:
         at.invalid(addresses, "may specify no more than one IP for each IP family")
     for each, address in at.each(addresses, 2):
-        try:
-            found = ipaddress.ip_address(address)
-        except ValueError:
-            text = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-            each.invalid(address[:100], text)
-            continue
-        if address != str(found):
+        found = each.address(address)
+        if found is not None and address != str(found):
             each.invalid(address, f"must be written as {found}")
 
 

@@ -52,9 +52,7 @@ def validate_persistent_volume(at: Place, item: o.PersistentVolume) -> None:
     at("persistentVolumeReclaimPolicy").one_of(spec.persistent_volume_reclaim_policy, policies)
     at("volumeMode").one_of(spec.volume_mode, _MODES)
     sources = volume_sources(spec)
-    at.present(sources, "must specify a volume type")
-    for name in sources[1:]:
-        at(name).forbidden("may not specify more than 1 volume type")
+    at.one_volume_type(sources)
     if spec.HasField("node_affinity"):
         validate_node_selector(at("nodeAffinity.required"), spec.node_affinity.required)
     elif "local" in sources:

@@ -11,6 +11,17 @@ from podsched.api.validation.meta import validate_label_selector, validate_label
 from podsched.api.validation.place import Place
 from podsched.api.validation.pods import validate_spec
 
+#: Fields of a StatefulSet that can change.
+_MUTABLE = (
+    *("replicas", "ordinals", "template", "update_strategy", "revision_history_limit"),
+    *("persistent_volume_claim_retention_policy", "min_ready_seconds"),
+)
+_ONLY_MUTABLE = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
+    "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
+    "'minReadySeconds' are forbidden"
+)
+
 
 def validate_replica_set(at: Place, item: o.ReplicaSet | o.Deployment) -> None:
     """Check replicas, the selector and the template."""
@@ -187,7 +198,12 @@ def validate_replica_set_update(
     at("spec.selector").fixed(new.spec.selector, old.spec.selector, "")
 
 
-validate_stateful_set_update = validate_replica_set_update
+def validate_stateful_set_update(at: Place, new: o.StatefulSet, old: o.StatefulSet) -> None:
+    """Check that nothing changes by which its controller has made pods and claims."""
+    if o.copy_of(new.spec, without=_MUTABLE) != o.copy_of(old.spec, without=_MUTABLE):
+        at("spec").forbidden(_ONLY_MUTABLE)
+
+
 validate_deployment_update = validate_replica_set_update
 validate_daemon_set_update = validate_replica_set_update
 
