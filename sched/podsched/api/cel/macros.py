@@ -5,6 +5,8 @@ Operands that a macro uses twice are shared, not copied.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from podsched.api.cel.errors import CompileError
 from podsched.api.cel.tree import (
     ACCUMULATOR,
@@ -121,36 +123,27 @@ def _collected(position: int, start: Node, grown: Node, condition: tuple[Node, .
     return start, Literal(position, True), step, _result(position)
 
 
-def _map(position: int, _: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
-    grown = _call(position, "_+_", _result(position), MakeList(position, body[-1:]))
-    return _collected(position, MakeList(position, ()), grown, body[:-1])
+def _to_list(position: int, items: tuple[Node, ...], condition: tuple[Node, ...]) -> _Parts:
+    grown = _call(position, "_+_", _result(position), MakeList(position, items))
+    return _collected(position, MakeList(position, ()), grown, condition)
 
 
-def _filter(position: int, names: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
-    grown = _call(position, "_+_", _result(position), MakeList(position, names))
-    return _collected(position, MakeList(position, ()), grown, body)
+def _to_map(position: int, entry: tuple[Node, ...], condition: tuple[Node, ...]) -> _Parts:
+    grown = _call(position, "cel.@mapInsert", _result(position), *entry)
+    return _collected(position, MakeMap(position, ()), grown, condition)
 
 
-def _transform_map(position: int, names: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
-    grown = _call(position, "cel.@mapInsert", _result(position), names[0], body[-1])
-    return _collected(position, MakeMap(position, ()), grown, body[:-1])
-
-
-def _transform_map_entry(position: int, _: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
-    grown = _call(position, "cel.@mapInsert", _result(position), body[-1])
-    return _collected(position, MakeMap(position, ()), grown, body[:-1])
-
-
-_UNFOLDED = {
+#: How the parts of a macro follow from its position, its variables and its body.
+_UNFOLDED: dict[str, Callable[[int, tuple[Node, ...], tuple[Node, ...]], _Parts]] = {
     "all": _all,
     "exists": _exists,
     "exists_one": _exists_one,
     "existsOne": _exists_one,
-    "map": _map,
-    "filter": _filter,
-    "transformList": _map,
-    "transformMap": _transform_map,
-    "transformMapEntry": _transform_map_entry,
+    "map": lambda at, _, body: _to_list(at, body[-1:], body[:-1]),
+    "filter": _to_list,
+    "transformList": lambda at, _, body: _to_list(at, body[-1:], body[:-1]),
+    "transformMap": lambda at, names, body: _to_map(at, (names[0], body[-1]), body[:-1]),
+    "transformMapEntry": lambda at, _, body: _to_map(at, body[-1:], body[:-1]),
 }
 
 

@@ -203,7 +203,12 @@ declare_each(
         "int(duration) -> int": lambda value: value.ns,
         "int(timestamp) -> int": lambda value: value.ns // 10**9,
         "int(uint) -> int": lambda value: checked(int(value)),
+        "int(string) -> int": lambda text: _string_to_integer(text, "int"),
         "uint(int) -> uint": checked_uint,
+        "uint(string) -> uint": lambda text: _string_to_integer(text, "uint"),
+        "uint(double) -> uint": lambda value: (
+            Uint(int(value)) if 0 <= value < 2.0**64 else Failure("unsigned integer overflow")
+        ),
     }
 )
 
@@ -253,34 +258,15 @@ def _double_to_int(value: float) -> int | Failure:
     return int(value)
 
 
-@declare("int(string) -> int")
-def _string_to_int(text: str) -> int | Failure:
-    number = _integer(text, signed=True)
-    if number is None or not -(2**63) <= number < 2**63:
-        return _unconverted(text, "int")
-    return number
-
-
-@declare("uint(double) -> uint")
-def _double_to_uint(value: float) -> Uint | Failure:
-    return Uint(int(value)) if 0 <= value < 2.0**64 else Failure("unsigned integer overflow")
-
-
-@declare("uint(string) -> uint")
-def _string_to_uint(text: str) -> Uint | Failure:
-    number = _integer(text, signed=False)
-    if number is None or number >= 2**64:
-        return _unconverted(text, "uint")
-    return Uint(number)
-
-
-def _integer(text: str, *, signed: bool) -> int | None:
-    digits = text[1:] if signed and text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdecimal()):
-        return None
+def _string_to_integer(text: str, name: str) -> int | Failure:
+    digits = text[1:] if name == "int" and text[:1] in ("+", "-") else text
     # Digits cost more than linear time to convert; leading zeros are allowed.
-    digits = digits.lstrip("0") or "0"
-    return None if len(digits) > 20 else int(digits) * (-1 if text[0] == "-" else 1)
+    short = digits.lstrip("0") or "0"
+    if not (digits.isascii() and digits.isdecimal()) or len(short) > 20:
+        return _unconverted(text, name)
+    check = checked if name == "int" else checked_uint
+    number = check(-int(short) if text[0] == "-" else int(short))
+    return _unconverted(text, name) if isinstance(number, Failure) else number
 
 
 @declare(

@@ -67,17 +67,15 @@ _Requests = Mapping[str, frozenset[str]]
 # ------------------------------------------------------------------ classes
 
 
-def validate_device_class(at: Place, item: o.DeviceClass) -> None:
-    """Validate selectors, configuration and the extended resource that it serves."""
-    _check_class(at("spec"), item.spec, o.DeviceClassSpec())
+def validate_device_class(
+    at: Place, item: o.DeviceClass, stored: o.DeviceClass | None = None
+) -> None:
+    """Validate selectors, configuration and the extended resource that it serves.
 
-
-def validate_device_class_replacement(at: Place, new: o.DeviceClass, old: o.DeviceClass) -> None:
-    """Validate it, but for selectors and parameters that are stored like this already."""
-    _check_class(at("spec"), new.spec, old.spec)
-
-
-def _check_class(at: Place, spec: o.DeviceClassSpec, old: o.DeviceClassSpec) -> None:
+    stored: it may have selectors and parameters like these already.
+    """
+    spec, at = item.spec, at("spec")
+    old = stored.spec if stored is not None else o.DeviceClassSpec()
     same = spec.selectors == old.selectors
     same = same or not are_worth_compiling(at("selectors"), spec.selectors)
     validate_selectors(at("selectors"), spec.selectors, stored=same)
@@ -90,35 +88,33 @@ def _check_class(at: Place, spec: o.DeviceClassSpec, old: o.DeviceClassSpec) -> 
             at("extendedResourceName").invalid(name, "must be a valid extended resource name")
 
 
+validate_device_class_replacement = validate_device_class
+
+
 # ------------------------------------------------------------------ taint rules
 
 
-def validate_device_taint_rule(at: Place, item: o.DeviceTaintRule) -> None:
-    """Validate which devices it selects, and its taint."""
-    _check_taint_rule(at("spec"), item.spec, "")
-
-
-def validate_device_taint_rule_replacement(
-    at: Place, new: o.DeviceTaintRule, old: o.DeviceTaintRule
+def validate_device_taint_rule(
+    at: Place, item: o.DeviceTaintRule, stored: o.DeviceTaintRule | None = None
 ) -> None:
-    """Validate it, but for an effect that is stored already."""
-    _check_taint_rule(at("spec"), new.spec, old.spec.taint.effect)
-
-
-def validate_device_taint_rule_status(at: Place, item: o.DeviceTaintRule) -> None:
-    """Validate its conditions."""
-    validate_conditions(at("status.conditions"), item.status.conditions, _MOST_DEVICE_CONDITIONS)
-
-
-def _check_taint_rule(at: Place, spec: o.DeviceTaintRuleSpec, old: str) -> None:
-    selector, where = spec.device_selector, at("deviceSelector")
+    """Validate which devices it selects, and its taint; not an effect that is stored already."""
+    selector, where = item.spec.device_selector, at("spec.deviceSelector")
     if selector.HasField("driver"):
         driver_name(where("driver"), selector.driver)
     if selector.HasField("pool"):
         pool_name(where("pool"), selector.pool)
     if selector.HasField("device"):
         device_name(where("device"), selector.device)
-    validate_device_taint(at("taint"), spec.taint, old)
+    old = stored.spec.taint.effect if stored is not None else ""
+    validate_device_taint(at("spec.taint"), item.spec.taint, old)
+
+
+validate_device_taint_rule_replacement = validate_device_taint_rule
+
+
+def validate_device_taint_rule_status(at: Place, item: o.DeviceTaintRule) -> None:
+    """Validate its conditions."""
+    validate_conditions(at("status.conditions"), item.status.conditions, _MOST_DEVICE_CONDITIONS)
 
 
 # ------------------------------------------------------------------ claims

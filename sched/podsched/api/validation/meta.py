@@ -31,8 +31,10 @@ def validate_metadata(
         at("name").required("name or generateName is required")
     elif name_rule(metadata.name):
         at("name").rule(metadata.name, name_rule)
-    if not namespaced or not metadata.namespace or dns1123_label(metadata.namespace):
-        _namespace(at("namespace"), metadata.namespace, namespaced)
+    if namespaced and (not metadata.namespace or dns1123_label(metadata.namespace)):
+        at("namespace").name(metadata.namespace, dns1123_label)
+    elif metadata.namespace and not namespaced:
+        at("namespace").forbidden("not allowed on this type")
     if metadata.labels:
         validate_labels(at("labels"), metadata.labels)
     if metadata.annotations:
@@ -51,13 +53,6 @@ def _finalizers(at: Place, names: Sequence[str], core: bool) -> None:
     if ORPHAN_FINALIZER in names and FOREGROUND_FINALIZER in names:
         reason = f"finalizer {ORPHAN_FINALIZER} and {FOREGROUND_FINALIZER} cannot be both set"
         at.invalid(f"{[*names]}", reason)
-
-
-def _namespace(at: Place, namespace: str, namespaced: bool) -> None:
-    if namespaced:
-        at.name(namespace, dns1123_label)
-    elif namespace:
-        at.forbidden("not allowed on this type")
 
 
 def validate_annotations(at: Place, annotations: Mapping[str, str]) -> None:

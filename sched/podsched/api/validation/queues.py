@@ -45,6 +45,7 @@ _BACKFILL: Final = ("Conservative", "EASY")
 _NOT_STRICT: Final = "needs spec.queueingStrategy BestEffortFIFO: nothing passes a StrictFIFO head"
 #: Digits of a number of seconds.
 _MOST_DIGITS: Final = 10
+_STOP_POLICIES: Final = ("None", "Hold", "HoldAndDrain")
 _SEARCH: Final = ("MayStopSearch", "TryNextFlavor")
 
 
@@ -99,7 +100,7 @@ def validate_cluster_queue(at: Place, item: o.ClusterQueue) -> None:
     validate_label_selector(at("namespaceSelector"), spec.namespace_selector)
     _check_fungibility(at("flavorFungibility"), spec.flavor_fungibility)
     _check_preemption(at("preemption"), spec.preemption)
-    _check_stop_policy(at("stopPolicy"), spec.stop_policy)
+    at("stopPolicy").one_of(spec.stop_policy, _STOP_POLICIES)
     _check_fair_sharing(at("fairSharing"), spec.fair_sharing)
     if spec.HasField("admission_scope"):
         mode = at("admissionScope.admissionMode")
@@ -188,7 +189,7 @@ def validate_local_queue(at: Place, item: o.LocalQueue) -> None:
     """Validate the name of the ClusterQueue, the policy and the weight."""
     spec, at = item.spec, at("spec")
     at("clusterQueue").optional_name(spec.cluster_queue, dns1123_subdomain)
-    _check_stop_policy(at("stopPolicy"), spec.stop_policy)
+    at("stopPolicy").one_of(spec.stop_policy, _STOP_POLICIES)
     _check_fair_sharing(at("fairSharing"), spec.fair_sharing)
 
 
@@ -337,10 +338,6 @@ def _check_fair_sharing(at: Place, sharing: o.FairSharing) -> None:
     weight = not_negative(at("weight"), sharing.weight)
     if weight is not None and 0 < weight <= _LEAST_WEIGHT:
         at("weight").invalid(sharing.weight, "When not 0, weight must be > 10e-9")
-
-
-def _check_stop_policy(at: Place, policy: str) -> None:
-    at.one_of(policy, ("None", "Hold", "HoldAndDrain"))
 
 
 def _check_status(at: Place, status: o.ClusterQueueStatus | o.LocalQueueStatus) -> None:

@@ -61,19 +61,15 @@ _NOT_OF_A_DEVICE: Final = (
 )
 
 
-def validate_resource_slice(at: Place, item: o.ResourceSlice) -> None:
-    """Validate driver, pool, nodes, devices and counters."""
-    _check_slice(at("spec"), item.spec, None)
-
-
-def validate_resource_slice_replacement(
-    at: Place, new: o.ResourceSlice, old: o.ResourceSlice
+def validate_resource_slice(
+    at: Place, item: o.ResourceSlice, stored: o.ResourceSlice | None = None
 ) -> None:
-    """Validate it, but for capacities and taints that its devices have already."""
-    _check_slice(at("spec"), new.spec, old.spec)
+    """Validate driver, pool, nodes, devices and counters.
 
-
-def _check_slice(at: Place, spec: o.ResourceSliceSpec, old: o.ResourceSliceSpec | None) -> None:
+    stored: its devices may have the same capacities and taints already.
+    """
+    spec, at = item.spec, at("spec")
+    old = stored.spec if stored is not None else None
     driver_name(at("driver"), spec.driver)
     pool_name(at("pool.name"), spec.pool.name)
     if spec.pool.resource_slice_count <= 0:
@@ -101,6 +97,9 @@ def _check_slice(at: Place, spec: o.ResourceSliceSpec, old: o.ResourceSliceSpec 
     for each, counter_set in counters.each(spec.shared_counters, MOST_COUNTER_SETS, key=BY_NAME):
         each("name").name(counter_set.name, dns1123_label)
         _check_counters(each("counters"), counter_set.counters)
+
+
+validate_resource_slice_replacement = validate_resource_slice
 
 
 def _check_nodes(at: Place, spec: o.ResourceSliceSpec) -> None:
