@@ -7,21 +7,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from podsched.api.objects import (
-    AnyObject,
-    ClusterQueueStatus,
-    Condition,
-    LocalQueueStatus,
-    NodeCondition,
-    NodeStatus,
-    Pod,
-    PodCondition,
-    PodDisruptionBudgetStatus,
-    PodGroupStatus,
-    PodStatus,
-    Timestamp,
-    copy_of,
-)
+from podsched.api import objects as o
 
 POD_SCHEDULED = "PodScheduled"
 POD_READY = "Ready"
@@ -47,7 +33,7 @@ TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 _told = attrgetter("status", "reason", "message", "observed_generation")
 
 
-def pod_condition(status: PodStatus, type_: str) -> PodCondition | None:
+def pod_condition(status: o.PodStatus, type_: str) -> o.PodCondition | None:
     """Return the pod's condition of this type."""
     for condition in status.conditions:
         if condition.type == type_:
@@ -55,7 +41,7 @@ def pod_condition(status: PodStatus, type_: str) -> PodCondition | None:
     return None
 
 
-def bound_at(pod: Pod) -> Timestamp | None:
+def bound_at(pod: o.Pod) -> Timestamp | None:
     """Return when a pod got its node; None if its condition PodScheduled does not tell."""
     condition = pod_condition(pod.status, POD_SCHEDULED)
     if condition is None or condition.status != TRUE:
@@ -63,12 +49,12 @@ def bound_at(pod: Pod) -> Timestamp | None:
     return condition.last_transition_time
 
 
-def node_condition(status: NodeStatus, type_: str) -> NodeCondition | None:
+def node_condition(status: o.NodeStatus, type_: str) -> o.NodeCondition | None:
     """Return the node's condition of this type."""
     return next((c for c in status.conditions if c.type == type_), None)
 
 
-def set_pod_condition(status: PodStatus, condition: PodCondition, now: Timestamp) -> bool:
+def set_pod_condition(status: o.PodStatus, condition: o.PodCondition, now: o.Timestamp) -> bool:
     """Set a condition in place; return whether anything changed. ``condition`` is not kept."""
     old = pod_condition(status, condition.type)
     if old is not None and _told(old) == _told(condition):
@@ -76,13 +62,13 @@ def set_pod_condition(status: PodStatus, condition: PodCondition, now: Timestamp
     if old is None:
         old = status.conditions.add()
     elif old.status == condition.status:
-        now = copy_of(old.last_transition_time)
+        now = o.copy_of(old.last_transition_time)
     old.CopyFrom(condition)
     old.last_transition_time.CopyFrom(now)
     return True
 
 
-def set_disruption_allowed(status: PodDisruptionBudgetStatus, now: Timestamp) -> None:
+def set_disruption_allowed(status: o.PodDisruptionBudgetStatus, now: o.Timestamp) -> None:
     """Set the condition DisruptionAllowed of a budget from the disruptions that it allows."""
     if status.disruptions_allowed > 0:
         set_budget_condition(status, TRUE, "SufficientPods", "", now)
@@ -91,19 +77,19 @@ def set_disruption_allowed(status: PodDisruptionBudgetStatus, now: Timestamp) ->
 
 
 def set_budget_condition(
-    status: PodDisruptionBudgetStatus, value: str, reason: str, message: str, now: Timestamp
+    status: o.PodDisruptionBudgetStatus, value: str, reason: str, message: str, now: o.Timestamp
 ) -> None:
     """Set the condition DisruptionAllowed of a budget, as of the generation observed."""
     condition = set_condition(status, DISRUPTION_ALLOWED, value, reason, message, now)
     condition.observed_generation = status.observed_generation
 
 
-def is_pod_group_binding(status: PodGroupStatus) -> bool:
+def is_pod_group_binding(status: o.PodGroupStatus) -> bool:
     """Whether the condition podsched.io/Binding is True."""
     return any(c.type == POD_GROUP_BINDING and c.status == TRUE for c in status.conditions)
 
 
-def remove_condition(status: PodGroupStatus, type_: str) -> None:
+def remove_condition(status: o.PodGroupStatus, type_: str) -> None:
     """Remove a condition of a group."""
     kept = [c for c in status.conditions if c.type != type_]
     del status.conditions[:]
@@ -111,13 +97,16 @@ def remove_condition(status: PodGroupStatus, type_: str) -> None:
 
 
 def set_condition(
-    status: PodDisruptionBudgetStatus | PodGroupStatus | ClusterQueueStatus | LocalQueueStatus,
+    status: o.PodDisruptionBudgetStatus
+    | o.PodGroupStatus
+    | o.ClusterQueueStatus
+    | o.LocalQueueStatus,
     type_: str,
     value: str,
     reason: str,
     message: str,
-    now: Timestamp,
-) -> Condition:
+    now: o.Timestamp,
+) -> o.Condition:
     """Set a condition of a status that has a list of them, and return it."""
     found = next((c for c in status.conditions if c.type == type_), None)
     condition = found or status.conditions.add(type=type_)
@@ -129,23 +118,23 @@ def set_condition(
     return condition
 
 
-def is_node_ready(status: NodeStatus) -> bool:
+def is_node_ready(status: o.NodeStatus) -> bool:
     """Whether the node's Ready condition is True."""
     condition = node_condition(status, NODE_READY)
     return condition is not None and condition.status == TRUE
 
 
-def is_pod_ready(pod: Pod) -> bool:
+def is_pod_ready(pod: o.Pod) -> bool:
     """Whether the pod's Ready condition is True."""
     condition = pod_condition(pod.status, POD_READY)
     return condition is not None and condition.status == TRUE
 
 
-def is_finished(pod: Pod) -> bool:
+def is_finished(pod: o.Pod) -> bool:
     """Whether the pod has ended, so that its requests no longer count."""
     return pod.status.phase in ("Succeeded", "Failed")
 
 
-def is_terminating(item: AnyObject) -> bool:
+def is_terminating(item: o.AnyObject) -> bool:
     """Whether an object is being deleted."""
     return item.metadata.HasField("deletion_timestamp")

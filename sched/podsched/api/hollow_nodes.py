@@ -17,15 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from podsched.api import objects as o
 from podsched.api.names import dns1123_subdomain
-from podsched.api.objects import (
-    CounterSet,
-    Device,
-    DeviceClass,
-    Node,
-    ResourceSlice,
-    ResourceSliceSpec,
-)
 
 Part = TypeVar("Part")
 
@@ -56,7 +49,7 @@ _PROFILES: Final = (
 )
 
 
-def is_hollow(node: Node) -> bool:
+def is_hollow(node: o.Node) -> bool:
     """Return whether a node is hollow: no process runs for its pods."""
     return node.metadata.labels.get(HOLLOW_LABEL) == "true"
 
@@ -105,25 +98,25 @@ def _parse(item: str) -> HollowDevices:
     return HollowDevices(int(number), driver, shape or SHAPES[0])
 
 
-def class_of(devices: HollowDevices) -> DeviceClass:
+def class_of(devices: HollowDevices) -> o.DeviceClass:
     """Return the class of all devices of a driver."""
-    made = DeviceClass()
+    made = o.DeviceClass()
     made.metadata.name = devices.driver
     made.spec.selectors.add().cel.expression = f'device.driver == "{devices.driver}"'
     return made
 
 
-def slices_of(node: Node) -> list[ResourceSlice]:
+def slices_of(node: o.Node) -> list[o.ResourceSlice]:
     """Return the slices of a stored node, which own nothing without it. Raises BadDevicesError."""
     text = node.metadata.annotations.get(DEVICES_ANNOTATION, "")
     parsed = parse_devices(text) if text else []
     return [piece for devices in parsed for piece in _slices(node, devices)]
 
 
-def _slices(node: Node, devices: HollowDevices) -> list[ResourceSlice]:
-    slices: list[ResourceSlice] = []
+def _slices(node: o.Node, devices: HollowDevices) -> list[o.ResourceSlice]:
+    slices: list[o.ResourceSlice] = []
     for spec in _contents(devices):
-        made = ResourceSlice(spec=spec)
+        made = o.ResourceSlice(spec=spec)
         made.metadata.name = f"{node.metadata.name}-{devices.driver}-{len(slices)}"
         made.metadata.annotations[DEVICES_ANNOTATION] = ":".join(map(str, devices))
         made.metadata.owner_references.add(
@@ -142,18 +135,18 @@ def _slices(node: Node, devices: HollowDevices) -> list[ResourceSlice]:
     return slices
 
 
-def _contents(devices: HollowDevices) -> Iterator[ResourceSliceSpec]:
+def _contents(devices: HollowDevices) -> Iterator[o.ResourceSliceSpec]:
     """Yield what each slice holds: devices, or the counters that they share."""
     numbers = range(devices.number)
     if devices.shape != "mig":
         make = _gpu if devices.shape == "gpu" else _nic
-        yield ResourceSliceSpec(devices=[make(devices, number) for number in numbers])
+        yield o.ResourceSliceSpec(devices=[make(devices, number) for number in numbers])
         return
     for counters in _parts([_counters(number) for number in numbers], _SETS_PER_SLICE):
-        yield ResourceSliceSpec(shared_counters=counters)
+        yield o.ResourceSliceSpec(shared_counters=counters)
     partitions = [device for number in numbers for device in _partitions(devices, number)]
     for part in _parts(partitions, _PARTITIONS_PER_SLICE):
-        yield ResourceSliceSpec(devices=part)
+        yield o.ResourceSliceSpec(devices=part)
 
 
 def _parts(items: Sequence[Part], most: int) -> Iterator[Sequence[Part]]:
@@ -161,15 +154,15 @@ def _parts(items: Sequence[Part], most: int) -> Iterator[Sequence[Part]]:
         yield items[start : start + most]
 
 
-def _gpu(devices: HollowDevices, number: int) -> Device:
+def _gpu(devices: HollowDevices, number: int) -> o.Device:
     device = _of_gpu(devices, f"gpu-{number}", number)
     device.attributes["nvlinkDomain"].int_value = number // _GPUS_PER_DOMAIN
     device.capacity["memory"].value = "80Gi"
     return device
 
 
-def _of_gpu(devices: HollowDevices, name: str, number: int) -> Device:
-    device = Device(name=name)
+def _of_gpu(devices: HollowDevices, name: str, number: int) -> o.Device:
+    device = o.Device(name=name)
     device.attributes["model"].string_value = devices.model
     device.attributes["index"].int_value = number
     device.attributes["driverVersion"].version_value = "580.65.6"
@@ -181,7 +174,7 @@ def _root(number: int) -> str:
     return f"pci0000:{number:02x}"
 
 
-def _partitions(devices: HollowDevices, number: int) -> Iterator[Device]:
+def _partitions(devices: HollowDevices, number: int) -> Iterator[o.Device]:
     for compute, memory, starts in _PROFILES:
         for start in starts:
             device = _of_gpu(devices, f"gpu-{number}-mig-{compute}g{memory}gb-{start}", number)
@@ -193,15 +186,15 @@ def _partitions(devices: HollowDevices, number: int) -> Iterator[Device]:
             yield device
 
 
-def _counters(number: int) -> CounterSet:
-    counters = CounterSet(name=f"gpu-{number}")
+def _counters(number: int) -> o.CounterSet:
+    counters = o.CounterSet(name=f"gpu-{number}")
     for place in range(_MEMORY_SLICES):
         counters.counters[f"memory-slice-{place}"].value = "1"
     return counters
 
 
-def _nic(devices: HollowDevices, number: int) -> Device:
-    device = Device(name=f"nic-{number}")
+def _nic(devices: HollowDevices, number: int) -> o.Device:
+    device = o.Device(name=f"nic-{number}")
     device.attributes["model"].string_value = devices.model
     device.attributes["index"].int_value = number
     device.attributes["rdma"].bool_value = True

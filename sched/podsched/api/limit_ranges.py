@@ -8,14 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from podsched.api import objects as o
 from podsched.api import quantity, resources
-from podsched.api.objects import (
-    Container,
-    LimitRange,
-    LimitRangeItem,
-    PersistentVolumeClaim,
-    Pod,
-)
 
 CONTAINER, POD, CLAIM = "Container", "Pod", "PersistentVolumeClaim"
 ANNOTATION = "kubernetes.io/limit-ranger"
@@ -23,7 +17,7 @@ ANNOTATION = "kubernetes.io/limit-ranger"
 _Quantities = Mapping[str, str]
 
 
-def default_limit_range(limit_range: LimitRange) -> None:
+def default_limit_range(limit_range: o.LimitRange) -> None:
     """Fill in a range's own defaults, in place: limits from max, requests from limits and min."""
     for item in limit_range.spec.limits:
         if item.type != CONTAINER:
@@ -38,7 +32,7 @@ def default_limit_range(limit_range: LimitRange) -> None:
                     target[name] = text
 
 
-def apply_limit_ranges(pod: Pod, ranges: Sequence[LimitRange]) -> list[str]:
+def apply_limit_ranges(pod: o.Pod, ranges: Sequence[o.LimitRange]) -> list[str]:
     """Set defaults of a new pod's containers in place; return violations of the ranges.
 
     Quantities that cannot be read are validation's to report: nothing is checked then.
@@ -52,9 +46,9 @@ def apply_limit_ranges(pod: Pod, ranges: Sequence[LimitRange]) -> list[str]:
 
 
 def claim_errors(
-    claim: PersistentVolumeClaim,
-    ranges: Sequence[LimitRange],
-    old: PersistentVolumeClaim | None = None,
+    claim: o.PersistentVolumeClaim,
+    ranges: Sequence[o.LimitRange],
+    old: o.PersistentVolumeClaim | None = None,
 ) -> list[str]:
     """Return a claim's violations of limit ranges; for an update, only of changed fields."""
     requests = claim.spec.resources.requests
@@ -80,11 +74,11 @@ def aggregate(errors: Sequence[str]) -> str:
     return f"[{', '.join(distinct)}]" if len(distinct) > 1 else "".join(distinct)
 
 
-def _items(ranges: Iterable[LimitRange]) -> Iterator[LimitRangeItem]:
+def _items(ranges: Iterable[o.LimitRange]) -> Iterator[o.LimitRangeItem]:
     return (item for limit_range in ranges for item in limit_range.spec.limits)
 
 
-def _complete(pod: Pod, items: Sequence[LimitRangeItem]) -> None:
+def _complete(pod: o.Pod, items: Sequence[o.LimitRangeItem]) -> None:
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
     for item in items:
@@ -111,7 +105,7 @@ def _complete(pod: Pod, items: Sequence[LimitRangeItem]) -> None:
         pod.metadata.annotations[ANNOTATION] = "LimitRanger plugin set: " + "; ".join(notes)
 
 
-def _pod_errors(item: LimitRangeItem, pod: Pod) -> Iterator[str]:
+def _pod_errors(item: o.LimitRangeItem, pod: o.Pod) -> Iterator[str]:
     if item.type == CONTAINER:
         for container in (*pod.spec.containers, *pod.spec.init_containers):
             required = container.resources
@@ -120,7 +114,7 @@ def _pod_errors(item: LimitRangeItem, pod: Pod) -> Iterator[str]:
         yield from _errors(item, _together(pod), _together(_with_limits_as_requests(pod)))
 
 
-def _errors(item: LimitRangeItem, requests: _Quantities, limits: _Quantities) -> Iterator[str]:
+def _errors(item: o.LimitRangeItem, requests: _Quantities, limits: _Quantities) -> Iterator[str]:
     asked, limited = ("request", requests), ("limit", limits)
     found = [
         *(_bound("minimum", item.type, n, item.min[n], asked, limited) for n in sorted(item.min)),
@@ -162,7 +156,7 @@ def _ratio(
     return None
 
 
-def _together(pod: Pod) -> dict[str, str]:
+def _together(pod: o.Pod) -> dict[str, str]:
     """Return a pod's requests without its overhead, as quantities."""
     total = resources.container_requests(pod.spec)
     texts = {name: _written(name, amount, pod) for name, amount in total.items()}
@@ -170,7 +164,7 @@ def _together(pod: Pod) -> dict[str, str]:
     return texts | {name: own[name] for name in own if resources.is_pod_level_resource(name)}
 
 
-def _written(name: str, amount: Fraction, pod: Pod) -> str:
+def _written(name: str, amount: Fraction, pod: o.Pod) -> str:
     """Return a sum with the same sort of suffix as its parts."""
     parts = (c.resources.requests.get(name, "") for c in _containers(pod))
     if amount and any(part.endswith("i") for part in parts):
@@ -180,12 +174,12 @@ def _written(name: str, amount: Fraction, pod: Pod) -> str:
     return quantity.format_decimal(amount)
 
 
-def _containers(pod: Pod) -> tuple[Container, ...]:
+def _containers(pod: o.Pod) -> tuple[o.Container, ...]:
     return (*pod.spec.containers, *pod.spec.init_containers)
 
 
-def _with_limits_as_requests(pod: Pod) -> Pod:
-    limited = Pod(spec=pod.spec)
+def _with_limits_as_requests(pod: o.Pod) -> o.Pod:
+    limited = o.Pod(spec=pod.spec)
     for own in (limited.spec.resources, *(c.resources for c in _containers(limited))):
         own.requests.clear()
         own.requests.update(own.limits)

@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from podsched.api import objects as o
 from podsched.api.kinds import KINDS, Kind, kind_of
-from podsched.api.objects import (
-    AnyObject,
-    DaemonSet,
-    Deployment,
-    Job,
-    Lease,
-    ObjectMeta,
-    OwnerReference,
-    ReplicaSet,
-    ReplicationController,
-    StatefulSet,
-    seconds_of,
-)
 
 #: In ``spec.finalizers`` of each namespace, until it is terminating and empty.
 KUBERNETES_FINALIZER: Final = "kubernetes"
@@ -37,25 +25,25 @@ OWN_KINDS: Final = frozenset({"ReplicaSet", "Job"})
 CONTROLLER_MANAGER_LEASE: Final = "kube-system/kube-controller-manager"
 
 
-def is_left_alone(item: AnyObject) -> bool:
+def is_left_alone(item: o.AnyObject) -> bool:
     """Return whether a workload needs pods but no controller has ever processed it.
 
     Kubernetes' own controllers can do so, over the REST API.
     """
-    if isinstance(item, Job):
+    if isinstance(item, o.Job):
         return not item.status.HasField("start_time") and not item.status.conditions
-    observing = Deployment | DaemonSet | ReplicaSet | StatefulSet | ReplicationController
+    observing = o.Deployment | o.DaemonSet | o.ReplicaSet | o.StatefulSet | o.ReplicationController
     return isinstance(item, observing) and item.status.observed_generation == 0
 
 
-def held_until(lease: AnyObject | None) -> float:
+def held_until(lease: o.AnyObject | None) -> float:
     """Return the Unix time until which a holder's Lease lasts, 0 if it has no holder."""
-    if not isinstance(lease, Lease) or not lease.spec.holder_identity:
+    if not isinstance(lease, o.Lease) or not lease.spec.holder_identity:
         return 0.0
-    return seconds_of(lease.spec.renew_time) + lease.spec.lease_duration_seconds
+    return o.seconds_of(lease.spec.renew_time) + lease.spec.lease_duration_seconds
 
 
-def add_controller(metadata: ObjectMeta, owner: AnyObject) -> None:
+def add_controller(metadata: o.ObjectMeta, owner: o.AnyObject) -> None:
     """Make an object the controller of another; its foreground deletion waits for that."""
     kind = kind_of(owner)
     metadata.owner_references.add(
@@ -68,7 +56,7 @@ def add_controller(metadata: ObjectMeta, owner: AnyObject) -> None:
     )
 
 
-def follow_template(metadata: ObjectMeta, template: ObjectMeta, owner: AnyObject) -> None:
+def follow_template(metadata: o.ObjectMeta, template: o.ObjectMeta, owner: o.AnyObject) -> None:
     """Fill in the metadata of an object that is made for ``owner``, all but its name."""
     metadata.namespace = owner.metadata.namespace
     metadata.labels.update(template.labels)
@@ -76,7 +64,7 @@ def follow_template(metadata: ObjectMeta, template: ObjectMeta, owner: AnyObject
     add_controller(metadata, owner)
 
 
-def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
+def controller_of(metadata: o.ObjectMeta) -> o.OwnerReference | None:
     """Return the reference to the controller of an object, None if there is none."""
     # A loop, since a generator for each of all pods' changes costs three times as much.
     for owner in metadata.owner_references:
@@ -85,7 +73,7 @@ def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
     return None
 
 
-def owner_kind(reference: OwnerReference) -> Kind | None:
+def owner_kind(reference: o.OwnerReference) -> Kind | None:
     """Return the kind of an owner; None if it is not stored here, as custom resources."""
     kind = KINDS.get(reference.kind)
     group = reference.api_version.rpartition("/")[0]

@@ -22,16 +22,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final, NamedTuple
 
+from podsched.api import objects as o
 from podsched.api import quantity
 from podsched.api.conditions import is_finished
 from podsched.api.kinds import KINDS, Kind
-from podsched.api.objects import (
-    AnyObject,
-    Container,
-    PersistentVolumeClaim,
-    Pod,
-    ResourceQuota,
-)
 from podsched.api.quota_scopes import PodScopes, expressions_of, is_in_scope
 from podsched.api.resources import (
     CPU,
@@ -81,21 +75,21 @@ def is_quota_resource(name: str) -> bool:
     return name.removeprefix(_LIMITS) in _COMPUTE or (bare != name and "/" in bare)
 
 
-def usage_of(kind: Kind, message: AnyObject, now: float) -> Amounts:
+def usage_of(kind: Kind, message: o.AnyObject, now: float) -> Amounts:
     """Return what an object uses, by the names that quotas have for it. Raises QuantityError."""
     resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
     usage: Amounts = {COUNT_PREFIX + resource: _ONE}
-    if isinstance(message, Pod):
+    if isinstance(message, o.Pod):
         if not is_terminal(message, now):
             usage |= _compute_usage(pod_requests(message), pod_limits(message))
-    elif isinstance(message, PersistentVolumeClaim):
+    elif isinstance(message, o.PersistentVolumeClaim):
         usage |= _storage_usage(message)
     elif kind.plural in COUNTED_BY_NAME:
         usage[kind.plural] = _ONE
     return usage
 
 
-def _storage_usage(claim: PersistentVolumeClaim) -> Amounts:
+def _storage_usage(claim: o.PersistentVolumeClaim) -> Amounts:
     """Return what a claim counts for: what it asks for, or was given when it asked for more."""
     requested = [claim.spec.resources.requests, claim.status.allocated_resources]
     sizes = [amounts(part)["storage"] for part in requested if "storage" in part]
@@ -106,12 +100,12 @@ def _storage_usage(claim: PersistentVolumeClaim) -> Amounts:
     return usage
 
 
-def is_terminal(pod: Pod, now: float) -> bool:
+def is_terminal(pod: o.Pod, now: float) -> bool:
     """Return whether a pod no longer uses anything (QuotaV1Pod)."""
     return is_finished(pod) or ends_at(pod) < now
 
 
-def ends_at(pod: Pod) -> float:
+def ends_at(pod: o.Pod) -> float:
     """Return the time after which a pod counts as terminal because it should be gone; inf: never.
 
     The time of its deletion has the grace period in it already; Kubernetes adds it once more.
@@ -135,7 +129,7 @@ def _compute_usage(requests: Amounts, limits: Amounts) -> Amounts:
     return usage
 
 
-def missing_requests(hard: Mapping[str, str], pod: Pod) -> str:
+def missing_requests(hard: Mapping[str, str], pod: o.Pod) -> str:
     """Return what the pod's containers must specify because of a quota; "" if nothing is missing.
 
     Where the pod as a whole has resources, nothing is asked of its containers.
@@ -152,7 +146,7 @@ def missing_requests(hard: Mapping[str, str], pod: Pod) -> str:
     return f"must specify {'; '.join(parts)}" if parts else ""
 
 
-def _specified(container: Container) -> set[str]:
+def _specified(container: o.Container) -> set[str]:
     resources = container.resources
     found = {prefix + name for name in resources.requests for prefix in ("", _REQUESTS)}
     return found | {_LIMITS + name for name in resources.limits}
@@ -164,7 +158,7 @@ class Balance:
     Raises QuantityError for a quota that was not stored through an API server.
     """
 
-    def __init__(self, quota: ResourceQuota) -> None:
+    def __init__(self, quota: o.ResourceQuota) -> None:
         self.name = quota.metadata.name
         self._scopes = expressions_of(quota.spec)
         self.hard = amounts(quota.spec.hard)
@@ -211,7 +205,7 @@ def _listed(names: list[str], values: Mapping[str, Fraction]) -> str:
     return ",".join(f"{name}={quantity.format_quantity(values[name])}" for name in names)
 
 
-def set_used(quota: ResourceQuota, used: Mapping[str, Fraction]) -> bool:
+def set_used(quota: o.ResourceQuota, used: Mapping[str, Fraction]) -> bool:
     """Set the status to what is used; return whether that changed anything."""
     status, hard = quota.status, dict(quota.spec.hard)
     shown = {name: quantity.format_quantity(used.get(name, Fraction(0))) for name in hard}

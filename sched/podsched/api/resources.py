@@ -19,15 +19,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
+from podsched.api import objects as o
 from podsched.api import quantity
-from podsched.api.objects import (
-    Container,
-    ContainerStatus,
-    Node,
-    Pod,
-    PodSpec,
-    ResourceRequirements,
-)
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 HUGE_PAGES_PREFIX = "hugepages-"
@@ -70,12 +63,12 @@ def amounts(quantities: Mapping[str, str]) -> Amounts:
     return {name: quantity.parse(text) for name, text in quantities.items()}
 
 
-def has_pod_level_requests(pod: Pod) -> bool:
+def has_pod_level_requests(pod: o.Pod) -> bool:
     """Whether the pod as a whole requests something."""
     return any(is_pod_level_resource(name) for name in pod.spec.resources.requests)
 
 
-def pod_requests(pod: Pod, options: RequestOptions = _PLAIN) -> Amounts:
+def pod_requests(pod: o.Pod, options: RequestOptions = _PLAIN) -> Amounts:
     """Return everything the pod requests, exactly. Raises QuantityError."""
     statuses = _statuses(pod) if options.use_status else {}
     total = _aggregate(
@@ -93,12 +86,12 @@ def pod_requests(pod: Pod, options: RequestOptions = _PLAIN) -> Amounts:
     return total
 
 
-def container_requests(spec: PodSpec) -> Amounts:
+def container_requests(spec: o.PodSpec) -> Amounts:
     """Return what the containers of a spec request together. Raises QuantityError."""
     return _aggregate(spec, lambda container, _: amounts(container.resources.requests))
 
 
-def pod_limits(pod: Pod) -> Amounts:
+def pod_limits(pod: o.Pod) -> Amounts:
     """Return everything the pod is limited to (PodLimits), exactly. Raises QuantityError.
 
     Overhead is added to what is limited at all.
@@ -113,7 +106,7 @@ def pod_limits(pod: Pod) -> Amounts:
     return total
 
 
-def _aggregate(spec: PodSpec, own: Callable[[Container, bool], Amounts]) -> Amounts:
+def _aggregate(spec: o.PodSpec, own: Callable[[o.Container, bool], Amounts]) -> Amounts:
     """Add up the containers: while they run, or while init containers do.
 
     own: amounts of one container, which may be changed; the flag says that it keeps running.
@@ -137,12 +130,12 @@ def _aggregate(spec: PodSpec, own: Callable[[Container, bool], Amounts]) -> Amou
     return total
 
 
-def is_sidecar(container: Container) -> bool:
+def is_sidecar(container: o.Container) -> bool:
     """Whether an init container keeps running beside the containers."""
     return container.restart_policy == "Always"
 
 
-def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
+def _statuses(pod: o.Pod) -> dict[str, o.ContainerStatus]:
     status = pod.status
     if not status.container_statuses and not status.init_container_statuses:
         return {}
@@ -150,9 +143,9 @@ def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
 
 
 def _container_amounts(
-    pod: Pod,
-    container: Container,
-    statuses: Mapping[str, ContainerStatus],
+    pod: o.Pod,
+    container: o.Container,
+    statuses: Mapping[str, o.ContainerStatus],
     options: RequestOptions,
 ) -> Amounts:
     wanted = amounts(container.resources.requests)
@@ -164,7 +157,7 @@ def _container_amounts(
     return wanted
 
 
-def _pod_level_requests(pod: Pod, options: RequestOptions) -> Amounts:
+def _pod_level_requests(pod: o.Pod, options: RequestOptions) -> Amounts:
     wanted = amounts(pod.spec.resources.requests)
     if options.use_status and pod.status.HasField("resources"):
         wanted = _resized(pod, wanted, pod.status.resources, pod.status.allocated_resources)
@@ -172,7 +165,7 @@ def _pod_level_requests(pod: Pod, options: RequestOptions) -> Amounts:
 
 
 def _resized(
-    pod: Pod, wanted: Amounts, actual: ResourceRequirements, allocated: Mapping[str, str]
+    pod: o.Pod, wanted: Amounts, actual: o.ResourceRequirements, allocated: Mapping[str, str]
 ) -> Amounts:
     """Return the most of what is wanted, used and allocated; an infeasible resize wants nothing."""
     result: Amounts = {} if is_resize_infeasible(pod) else dict(wanted)
@@ -181,7 +174,7 @@ def _resized(
     return result
 
 
-def is_resize_infeasible(pod: Pod) -> bool:
+def is_resize_infeasible(pod: o.Pod) -> bool:
     """Whether the node has said that a resize of the pod can never be done."""
     return any(
         c.type == "PodResizePending" and c.reason == "Infeasible" for c in pod.status.conditions
@@ -207,7 +200,7 @@ def to_units(exact: Mapping[str, Fraction]) -> dict[str, int]:
     }
 
 
-def requests_in_units(pod: Pod, options: RequestOptions = _PLAIN) -> dict[str, int]:
+def requests_in_units(pod: o.Pod, options: RequestOptions = _PLAIN) -> dict[str, int]:
     """Return everything the pod requests: millicores for cpu, whole units for the rest."""
     units = _plain_requests(pod)
     if units is None:
@@ -216,7 +209,7 @@ def requests_in_units(pod: Pod, options: RequestOptions = _PLAIN) -> dict[str, i
     return {**missing, **units}
 
 
-def _plain_requests(pod: Pod) -> dict[str, int] | None:
+def _plain_requests(pod: o.Pod) -> dict[str, int] | None:
     """Return what a pod requests if that is what its only container does, as it is written.
 
     Most pods are such, and nothing has to be added up: a tenth of the time.
@@ -243,7 +236,7 @@ class RequestedAmounts(NamedTuple):
     scored: dict[str, int]
 
 
-def requested_amounts(pod: Pod) -> RequestedAmounts:
+def requested_amounts(pod: o.Pod) -> RequestedAmounts:
     """Return ``requests_in_units``, ``non_zero_requests`` and ``score_requests`` in one step."""
     requests = _plain_requests(pod)
     if requests is None:
@@ -268,7 +261,7 @@ def allocatable_in_units(quantities: Mapping[str, str]) -> dict[str, int]:
     }
 
 
-def readable_requests(pod: Pod) -> dict[str, int]:
+def readable_requests(pod: o.Pod) -> dict[str, int]:
     """Return ``requests_in_units``, or nothing if a quantity is invalid."""
     try:
         return requests_in_units(pod)
@@ -276,7 +269,7 @@ def readable_requests(pod: Pod) -> dict[str, int]:
         return {}
 
 
-def readable_allocatable(node: Node) -> dict[str, int]:
+def readable_allocatable(node: o.Node) -> dict[str, int]:
     """Return ``allocatable_in_units``, or nothing if a quantity is invalid."""
     try:
         return allocatable_in_units(node.status.allocatable)
@@ -284,7 +277,7 @@ def readable_allocatable(node: Node) -> dict[str, int]:
         return {}
 
 
-def non_zero_requests(pod: Pod) -> tuple[int, int]:
+def non_zero_requests(pod: o.Pod) -> tuple[int, int]:
     """Return the millicores and bytes that a pod counts in scores (PodInfo.CalculateResource).
 
     Containers without requests count 100m and 200 MiB; with pod-level requests, only a resource
@@ -298,7 +291,7 @@ def non_zero_requests(pod: Pod) -> tuple[int, int]:
     return units.get(CPU, 0), units.get(MEMORY, 0)
 
 
-def score_requests(pod: Pod) -> dict[str, int]:
+def score_requests(pod: o.Pod) -> dict[str, int]:
     """Return what a pending pod counts in NodeResourcesFit's Score.
 
     Defaults are filled in, and pod-level requests left out.
@@ -306,15 +299,15 @@ def score_requests(pod: Pod) -> dict[str, int]:
     return requests_in_units(pod, RequestOptions(pod_level=False, non_missing=_NON_ZERO))
 
 
-def qos_class(spec: PodSpec) -> str:
+def qos_class(spec: o.PodSpec) -> str:
     """Return Guaranteed, Burstable or BestEffort (k8s.io/component-helpers/.../qos)."""
     if spec.HasField("resources") and (spec.resources.requests or spec.resources.limits):
         return qos_class_of_containers([spec.resources])
-    containers: Iterable[Container] = (*spec.containers, *spec.init_containers)
+    containers: Iterable[o.Container] = (*spec.containers, *spec.init_containers)
     return qos_class_of_containers([container.resources for container in containers])
 
 
-def qos_class_of_containers(requirements: Iterable[ResourceRequirements | None]) -> str:
+def qos_class_of_containers(requirements: Iterable[o.ResourceRequirements | None]) -> str:
     """Return the class that follows from what containers require; None: nothing."""
     requested: Amounts = {}
     limited: Amounts = {}
