@@ -489,21 +489,12 @@ def event_source(event: Any, _: float) -> str:
 def last_seen(event: Any, now: float) -> str:
     """Return how long ago an event happened last."""
     last = event.series.last_observed_time
-    return since(last, now) if last.seconds else _seen(event.last_timestamp, event, now)
+    return since(last, now) if last.seconds else seen(event.last_timestamp, event, now)
 
 
-def first_seen(event: Any, now: float) -> str:
-    """Return how long ago an event happened first."""
-    return _seen(event.first_timestamp, event, now)
-
-
-def _seen(stamp: Any, event: Any, now: float) -> str:
+def seen(stamp: Any, event: Any, now: float) -> str:
+    """Return how long ago an event happened for the first or the last time."""
     return since(stamp if stamp.seconds else event.event_time, now)
-
-
-def event_count(event: Any, _: float) -> int:
-    """Return how often an event happened."""
-    return int(event.series.count if event.HasField("series") else event.count or 1)
 
 
 BINDING: Final = (

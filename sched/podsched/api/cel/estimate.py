@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from podsched.api.cel.costs import ONE, UNKNOWN, Argument, Size, capped, rule_of_overload
@@ -110,27 +111,21 @@ class Estimator:
         return Argument(self._sizes.size(node) or UNKNOWN, node.type, literal, elements)
 
     def _list(self, node: MakeList) -> int:
-        cost = 0
-        size = None
-        for element in node.elements:
-            cost += self.cost(element)
-            found = self._sizes.size(element) or UNKNOWN
-            size = found if size is None else size.union(found)
-        self._sizes.note(node, entries=Entries(False, ONE, size or Size(0, 0)))
+        cost, size = self._together(node.elements)
+        self._sizes.note(node, entries=Entries(False, ONE, size))
         return capped(cost + 10)
 
     def _map(self, node: MakeMap) -> int:
-        cost = 0
-        sizes: list[Size | None] = [None, None]
-        for entry in node.entries:
-            for index, part in enumerate(entry):
-                cost += self.cost(part)
-                found = self._sizes.size(part) or UNKNOWN
-                before = sizes[index]
-                sizes[index] = found if before is None else before.union(found)
-        keys, values = (size or Size(0, 0) for size in sizes)
+        cost, keys = self._together([key for key, _ in node.entries])
+        more, values = self._together([value for _, value in node.entries])
         self._sizes.note(node, entries=Entries(True, keys, values))
-        return capped(cost + 30)
+        return capped(cost + more + 30)
+
+    def _together(self, nodes: Sequence[Node]) -> tuple[int, Size]:
+        """Return what all nodes cost, and the bounds of the size of each."""
+        cost = sum([self.cost(node) for node in nodes])
+        sizes = [self._sizes.size(node) or UNKNOWN for node in nodes]
+        return cost, functools.reduce(Size.union, sizes) if sizes else Size(0, 0)
 
     def _fold(self, node: Fold) -> int:
         cost = self.cost(node.range) + self.cost(node.start)
