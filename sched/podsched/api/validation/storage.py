@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podsched.api import objects as o
+from podsched.api import quantity
 from podsched.api.names import dns1123_subdomain
 from podsched.api.validation.meta import validate_label_selector
 from podsched.api.validation.place import Place
@@ -19,6 +20,8 @@ _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOnc
 _MODES = ("Block", "Filesystem")
 #: Fields of a StorageClass that cannot change, since volumes have been made by them.
 _OF_VOLUMES = ("provisioner", "reclaim_policy", "volume_binding_mode")
+#: Of a claim: may change, and be removed until a volume has got it.
+_ATTRIBUTES = "volume_attributes_class_name"
 # Every member of PersistentVolumeSpec from this number on is a source of the volume.
 _FIRST_SOURCE = 10
 
@@ -94,19 +97,46 @@ def validate_persistent_volume_claim(at: Place, item: o.PersistentVolumeClaim) -
 def validate_persistent_volume_claim_update(
     at: Place, new: o.PersistentVolumeClaim, old: o.PersistentVolumeClaim
 ) -> None:
-    """Check that the spec stays, but for the binding, a class given late, and growth."""
+    """Check that the spec stays, but for the binding, a class given late, size and attributes."""
     comparable = o.copy_of(new.spec)
     if not old.spec.volume_name:
         comparable.volume_name = ""
     if not old.spec.HasField("storage_class_name"):
         comparable.ClearField("storage_class_name")
     if old.status.phase == "Bound":
-        comparable.resources.CopyFrom(old.spec.resources)
+        comparable.resources.requests["storage"] = old.spec.resources.requests.get("storage", "")
+        comparable.ClearField(_ATTRIBUTES)
+        if old.spec.HasField(_ATTRIBUTES):
+            comparable.volume_attributes_class_name = old.spec.volume_attributes_class_name
     if comparable != old.spec:
         at("spec").forbidden(
             "spec is immutable after creation except resources.requests and "
             "volumeAttributesClassName for bound claims"
         )
+    if _shrinks_too_far(new, old):
+        storage = at("spec.resources.requests.storage")
+        storage.forbidden("field can not be less than status.capacity")
+    name, is_set = new.spec.volume_attributes_class_name, new.spec.HasField(_ATTRIBUTES)
+    before = (old.spec.volume_attributes_class_name, old.spec.HasField(_ATTRIBUTES))
+    applied = old.status.HasField("current_volume_attributes_class_name")
+    if applied and not name and (name, is_set) != before:
+        at("spec.volumeAttributesClassName").forbidden(
+            f"update to {'empty string' if is_set else 'nil'} is forbidden when "
+            "status.currentVolumeAttributesClassName is not nil"
+        )
+
+
+def _shrinks_too_far(new: o.PersistentVolumeClaim, old: o.PersistentVolumeClaim) -> bool:
+    """Return whether a claim asks for less than before, and for no more than its volume has.
+
+    One whose volume could not be expanded may ask for less again.
+    """
+    sizes = (new.spec.resources.requests, old.spec.resources.requests, old.status.capacity)
+    try:
+        wanted, before, has = (quantity.parse(size.get("storage", "0")) for size in sizes)
+    except quantity.QuantityError:
+        return False  # The error is told with the quantity.
+    return wanted < before and wanted <= has
 
 
 def validate_storage_class(at: Place, item: o.StorageClass) -> None:
