@@ -319,7 +319,6 @@ _ALL = (
             "spec.se_linux_mount": False,
             "spec.fs_group_policy": "ReadWriteOnceWithFSType",
         },
-        rules="",
         needs_version=True,
         kept=True,
     ),

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from podsched.api import objects as o
 from podsched.api.validation.meta import validate_labels
 from podsched.api.validation.place import Place
+from podsched.api.validation.pod_updates import put_back_placement
 from podsched.api.validation.queue_labels import (
     validate_queue_labels,
     validate_queue_labels_update,
@@ -68,13 +69,40 @@ def validate_job_update(at: Place, new: o.Job, old: o.Job) -> None:
         each.fixed(now, then, "")
     if after.completion_mode != "Indexed":
         at("completions").fixed(after.completions, before.completions, after.completions)
-    if not _may_change(old):
-        at("template").fixed(after.template, before.template, "")
+    elif after.completions not in (before.completions, after.parallelism):
+        reason = "can only be modified in tandem with spec.parallelism"
+        at("completions").invalid(after.completions, reason)
+    template = o.copy_of(after.template)
+    if _has_no_pods(old):
+        _put_back(template, before.template)
+    at("template").fixed(template, before.template, "")
 
 
-def _may_change(job: o.Job) -> bool:
-    """Return whether a template may change where pods go: of a suspended job that never ran."""
-    return job.spec.suspend and not job.status.HasField("start_time")
+def _has_no_pods(job: o.Job) -> bool:
+    """Return whether a job is suspended and has no pods, not even some that are going."""
+    stopped = any(c.type == "Suspended" and c.status == "True" for c in job.status.conditions)
+    never_ran = not job.status.HasField("start_time")
+    return job.spec.suspend and (stopped or never_ran) and not job.status.active
+
+
+def _put_back(template: o.PodTemplateSpec, old: o.PodTemplateSpec) -> None:
+    """Set what such a job may change: where its pods go, and the resources of containers."""
+    put_back_placement(template.spec, old.spec)
+    for name in ("labels", "annotations"):
+        getattr(template.metadata, name).clear()
+        getattr(template.metadata, name).update(getattr(old.metadata, name))
+    for name in ("tolerations", "scheduling_gates"):
+        template.spec.ClearField(name)
+        getattr(template.spec, name).extend(getattr(old.spec, name))
+    for containers, before in (
+        (template.spec.containers, old.spec.containers),
+        (template.spec.init_containers, old.spec.init_containers),
+    ):
+        for container, original in zip(containers, before, strict=False):
+            if container.name == original.name:
+                container.ClearField("resources")
+                if original.HasField("resources"):
+                    container.resources.CopyFrom(original.resources)
 
 
 def validate_cron_job(at: Place, item: o.CronJob) -> None:

@@ -39,7 +39,7 @@ def validate_pod_update(at: Place, new: o.Pod, old: o.Pod) -> None:
         # A gated pod may be restricted further: to fewer of the nodes that it could use before.
         _check_gated_node_selector(at("nodeSelector"), new.spec, old.spec)
         _check_gated_node_affinity(at("affinity.nodeAffinity"), new.spec, old.spec)
-        _put_back_placement(comparable, old.spec)
+        put_back_placement(comparable, old.spec)
     if comparable != old.spec:
         at.forbidden(_FROZEN + _changed(comparable, old.spec))
 
@@ -71,7 +71,8 @@ def _put_back(spec: o.PodSpec, old: o.PodSpec) -> None:
         target.extend(getattr(old, name))
 
 
-def _put_back_placement(spec: o.PodSpec, old: o.PodSpec) -> None:
+def put_back_placement(spec: o.PodSpec, old: o.PodSpec) -> None:
+    """Set what chooses nodes, selector and affinity, to the old values."""
     spec.ClearField("node_selector")
     spec.node_selector.update(old.node_selector)
     if old.affinity.HasField("node_affinity"):

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from podsched.api import objects as o
 from podsched.api import quantity
+from podsched.api.codec import write
 from podsched.api.names import dns1123_subdomain
 from podsched.api.validation.meta import validate_label_selector
-from podsched.api.validation.place import Place
+from podsched.api.validation.place import MAX_ITEMS, Place
 from podsched.api.validation.placement import validate_node_selector
 from podsched.api.validation.resource_lists import (
     not_negative,
@@ -19,7 +20,7 @@ from podsched.api.validation.resource_lists import (
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _MODES = ("Block", "Filesystem")
 #: Fields of a StorageClass that cannot change, since volumes have been made by them.
-_OF_VOLUMES = ("provisioner", "reclaim_policy", "volume_binding_mode")
+_OF_VOLUMES = ("parameters", "provisioner", "reclaim_policy", "volume_binding_mode")
 #: Of a claim: may change, and be removed until a volume has got it.
 _ATTRIBUTES = "volume_attributes_class_name"
 # Every member of PersistentVolumeSpec from this number on is a source of the volume.
@@ -150,10 +151,8 @@ def validate_storage_class(at: Place, item: o.StorageClass) -> None:
 
 def validate_storage_class_update(at: Place, new: o.StorageClass, old: o.StorageClass) -> None:
     """Check that nothing changes by which volumes have been made already."""
-    if new.parameters != old.parameters:
-        at("parameters").forbidden("updates to parameters are forbidden.")
     for each, now, before in at.fields(_OF_VOLUMES, new, old):
-        each.fixed(now, before, now)
+        each.fixed(now, before, now if isinstance(now, str) else dict(now))
 
 
 def validate_csi_node(at: Place, item: o.CSINode) -> None:
@@ -164,6 +163,47 @@ def validate_csi_node(at: Place, item: o.CSINode) -> None:
             each("name").once(driver.name, seen)
         each("nodeID").present(driver.node_id)
         each("allocatable.count").least(driver.allocatable.count)
+
+
+def validate_csi_node_update(at: Place, new: o.CSINode, old: o.CSINode) -> None:
+    """Check that drivers which stay keep all but their number of volumes."""
+    before = {driver.name: driver for driver in old.spec.drivers}
+    for driver in new.spec.drivers[:MAX_ITEMS]:
+        now, then = (
+            o.copy_of(each, without=("allocatable",))
+            for each in (driver, before.get(driver.name, driver))
+        )
+        at("spec.drivers").fixed(now, then, write(now))
+
+
+def validate_csi_driver(at: Place, item: o.CSIDriver) -> None:
+    """Validate when files get their group, and how long volumes last."""
+    policies = ("File", "None", "ReadWriteOnceWithFSType")
+    at("spec.fsGroupPolicy").one_of(item.spec.fs_group_policy, policies)
+    modes, known = at("spec.volumeLifecycleModes"), ("Persistent", "Ephemeral")
+    for _, mode in modes.each(item.spec.volume_lifecycle_modes):
+        if mode not in known:
+            modes.not_supported(mode, known)
+
+
+def validate_csi_driver_update(at: Place, new: o.CSIDriver, old: o.CSIDriver) -> None:
+    """Check that what volumes are attached and mounted by stays."""
+    now, before = new.spec, old.spec
+    # The first path is Kubernetes' own.
+    at("spec.attachedRequired").fixed(
+        now.attach_required, before.attach_required, now.attach_required
+    )
+    modes = list(now.volume_lifecycle_modes)
+    at("spec.volumeLifecycleModes").fixed(modes, list(before.volume_lifecycle_modes), modes)
+
+
+def validate_csi_storage_capacity_update(
+    at: Place, new: o.CSIStorageCapacity, old: o.CSIStorageCapacity
+) -> None:
+    """Check that what the capacity was asked for stays."""
+    at("nodeTopology").fixed(new.node_topology, old.node_topology, write(new.node_topology))
+    name = new.storage_class_name
+    at("storageClassName").fixed(name, old.storage_class_name, name)
 
 
 def validate_csi_storage_capacity(at: Place, item: o.CSIStorageCapacity) -> None:
@@ -186,3 +226,10 @@ def validate_volume_attachment(at: Place, item: o.VolumeAttachment) -> None:
     if not (source.HasField("persistent_volume_name") or source.HasField("inline_volume_spec")):
         reason = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
         at("source").required(reason)
+
+
+def validate_volume_attachment_update(
+    at: Place, new: o.VolumeAttachment, old: o.VolumeAttachment
+) -> None:
+    """Check that the spec stays."""
+    at("spec").fixed(new.spec, old.spec, write(new.spec))
