@@ -79,6 +79,13 @@ OWN_AGE: Final = of_sched("AGE", _created)
 CREATED: Final = (of_kubectl("Created At", _created), OWN_AGE)
 
 
+def table(*columns: Column) -> tuple[Column, ...]:
+    """Return a table's columns: the name first, and the age before those of ``-o wide``."""
+    places = (place for place, one in enumerate(columns) if one.kubectl is Show.WIDE)
+    first_wide = next(places, len(columns))
+    return (NAME, *columns[:first_wide], AGE, *columns[first_wide:])
+
+
 def phase(obj: Any, _: float) -> str:
     """Return the phase of an object, or that it is being deleted."""
     return "Terminating" if obj.metadata.HasField("deletion_timestamp") else obj.status.phase
@@ -280,12 +287,10 @@ def _selector(owner: Any, _: float) -> str:
 
 CONTAINERS: Final = containers_of(lambda owner: owner.spec.template.spec)
 SELECTOR: Final = of_kubectl("Selector", _selector, Show.WIDE)
-REPLICAS: Final = (
-    NAME,
+REPLICAS: Final = table(
     Column("Desired", replicas),
     of_kubectl("Current", lambda o, _: o.status.replicas),
     Column("Ready", lambda o, _: o.status.ready_replicas),
-    AGE,
     *CONTAINERS,
 )
 
@@ -497,11 +502,9 @@ def seen(stamp: Any, event: Any, now: float) -> str:
     return since(stamp if stamp.seconds else event.event_time, now)
 
 
-BINDING: Final = (
-    NAME,
+BINDING: Final = table(
     Column("Role", lambda o, _: f"{o.role_ref.kind}/{o.role_ref.name}"),
     of_sched("SUBJECTS", lambda o, _: ",".join(f"{s.kind}/{s.name}" for s in o.subjects) or NONE),
-    AGE,
 )
 
 

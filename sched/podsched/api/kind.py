@@ -42,7 +42,7 @@ class Kind:
     short_names: tuple[str, ...] = ()
     api_version: str = "v1"
     namespaced: bool = True
-    columns: tuple[c.Column, ...] = (c.NAME, c.AGE)
+    columns: tuple[c.Column, ...] = c.table()
     #: Values of fields that a client has not set; ``defaulting`` fills in the rest.
     defaults: Mapping[str, object] = field(default_factory=dict)
     #: The module of ``validation`` with the functions that check its objects, each called

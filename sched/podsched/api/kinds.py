@@ -77,12 +77,10 @@ _ALL = (
     Kind(
         o.Pod,
         ("po",),
-        columns=(
-            c.NAME,
+        columns=c.table(
             c.of_kubectl("Ready", c.pod_ready),
             Column("Status", c.pod_status),
             c.of_kubectl("Restarts", c.pod_restarts),
-            c.AGE,
             c.of_kubectl("IP", lambda o, _: o.status.pod_ip or NONE, WIDE),
             Column("Node", lambda o, _: o.spec.node_name or NONE, kubectl=WIDE),
             c.of_sched("PRIORITY", lambda o, _: o.spec.priority, WIDE),
@@ -139,7 +137,7 @@ _ALL = (
         o.Namespace,
         ("ns",),
         namespaced=False,
-        columns=(c.NAME, Column("Status", lambda o, _: o.status.phase or "Active"), c.AGE),
+        columns=c.table(Column("Status", lambda o, _: o.status.phase or "Active")),
         name_rule="dns1123_label",
         role=Access.VIEW,
         verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),
@@ -170,12 +168,10 @@ _ALL = (
         o.PodDisruptionBudget,
         ("pdb",),
         api_version="policy/v1",
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("Min Available", lambda o, _: o.spec.min_available or "N/A"),
             Column("Max Unavailable", lambda o, _: o.spec.max_unavailable or "N/A"),
             Column("Allowed Disruptions", lambda o, _: o.status.disruptions_allowed),
-            c.AGE,
         ),
         rules="cluster",
         role=Access.EDIT,
@@ -185,13 +181,11 @@ _ALL = (
     Kind(
         o.Service,
         ("svc",),
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("Type", lambda o, _: o.spec.type or "ClusterIP"),
             Column("Cluster-IP", lambda o, _: o.spec.cluster_ip or NONE),
             Column("External-IP", lambda o, _: ",".join(o.spec.external_ips) or NONE),
             Column("Port(s)", c.ports),
-            c.AGE,
             Column("Selector", lambda o, _: c.equals(o.spec.selector), kubectl=WIDE),
         ),
         name_rule="dns1035_label",
@@ -213,10 +207,8 @@ _ALL = (
     _workload(
         o.StatefulSet,
         ("sts",),
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("Ready", lambda o, _: f"{o.status.ready_replicas}/{c.replicas(o)}"),
-            c.AGE,
             *c.CONTAINERS,
         ),
         defaults={
@@ -239,8 +231,7 @@ _ALL = (
         o.PersistentVolume,
         ("pv",),
         namespaced=False,
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("Capacity", lambda o, _: o.spec.capacity.get("storage", "")),
             Column("Access Modes", lambda o, _: c.access_modes(o.spec.access_modes)),
             Column("Reclaim Policy", lambda o, _: o.spec.persistent_volume_reclaim_policy),
@@ -249,7 +240,6 @@ _ALL = (
             Column("StorageClass", lambda o, _: o.spec.storage_class_name),
             c.ATTRIBUTES,
             c.of_kubectl("Reason", lambda o, _: o.status.reason),
-            c.AGE,
             c.VOLUME_MODE,
         ),
         defaults={
@@ -264,15 +254,13 @@ _ALL = (
     Kind(
         o.PersistentVolumeClaim,
         ("pvc",),
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("Status", c.phase),
             Column("Volume", lambda o, _: o.spec.volume_name),
             Column("Capacity", c.claim_capacity),
             Column("Access Modes", c.claim_modes),
             Column("StorageClass", lambda o, _: o.spec.storage_class_name),
             c.ATTRIBUTES,
-            c.AGE,
             c.VOLUME_MODE,
         ),
         defaults={"spec.volume_mode": "Filesystem", "status.phase": "Pending"},
@@ -284,13 +272,11 @@ _ALL = (
     _storage(
         o.StorageClass,
         ("sc",),
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("Provisioner", lambda o, _: o.provisioner),
             Column("ReclaimPolicy", lambda o, _: o.reclaim_policy or "Delete"),
             Column("VolumeBindingMode", lambda o, _: o.volume_binding_mode or "Immediate"),
             Column("AllowVolumeExpansion", lambda o, _: o.allow_volume_expansion),
-            c.AGE,
         ),
         defaults={"reclaim_policy": "Delete", "volume_binding_mode": "Immediate"},
         needs_version=True,
@@ -298,18 +284,16 @@ _ALL = (
     ),
     _storage(
         o.CSINode,
-        columns=(c.NAME, Column("Drivers", lambda o, _: len(o.spec.drivers)), c.AGE),
+        columns=c.table(Column("Drivers", lambda o, _: len(o.spec.drivers))),
         needs_version=True,
     ),
     _storage(
         o.CSIDriver,
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("AttachRequired", lambda o, _: o.spec.attach_required),
             Column("PodInfoOnMount", lambda o, _: o.spec.pod_info_on_mount),
             Column("StorageCapacity", lambda o, _: o.spec.storage_capacity),
             Column("Modes", lambda o, _: ",".join(o.spec.volume_lifecycle_modes) or NONE),
-            c.AGE,
         ),
         defaults={
             "spec.attach_required": True,
@@ -335,13 +319,11 @@ _ALL = (
     ),
     _storage(
         o.VolumeAttachment,
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("Attacher", lambda o, _: o.spec.attacher),
             Column("PV", lambda o, _: o.spec.source.persistent_volume_name),
             Column("Node", lambda o, _: o.spec.node_name),
             Column("Attached", lambda o, _: o.status.attached),
-            c.AGE,
         ),
     ),
     Kind(
@@ -366,11 +348,9 @@ _ALL = (
     Kind(
         o.Lease,
         api_version="coordination.k8s.io/v1",
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("Holder", lambda o, _: o.spec.holder_identity),
             c.of_sched("TRANSITIONS", lambda o, _: o.spec.lease_transitions, WIDE),
-            c.AGE,
         ),
         rules="cluster",
         needs_version=True,
@@ -382,18 +362,16 @@ _ALL = (
     Kind(
         o.ConfigMap,
         ("cm",),
-        columns=(c.NAME, Column("Data", lambda o, _: len(o.data) + len(o.binary_data)), c.AGE),
+        columns=c.table(Column("Data", lambda o, _: len(o.data) + len(o.binary_data))),
         rules="config_maps",
         role=Access.EDIT,
     ),
     Kind(
         o.ResourceQuota,
         ("quota",),
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("Request", c.quota_used(limits=False)),
             Column("Limit", c.quota_used(limits=True)),
-            c.AGE,
         ),
         rules="quotas",
         role=Access.VIEW,
@@ -402,7 +380,7 @@ _ALL = (
         o.RuntimeClass,
         api_version="node.k8s.io/v1",
         namespaced=False,
-        columns=(c.NAME, Column("Handler", lambda o, _: o.handler), c.AGE),
+        columns=c.table(Column("Handler", lambda o, _: o.handler)),
         rules="cluster",
         kept=True,
     ),
@@ -410,11 +388,9 @@ _ALL = (
     Kind(
         o.ControllerRevision,
         api_version=_APPS,
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("Controller", _controller),
             Column("Revision", lambda o, _: o.revision),
-            c.AGE,
         ),
         rules="workloads",
         role=Access.VIEW,
@@ -429,8 +405,7 @@ _ALL = (
     Kind(
         o.PodGroup,
         api_version=_GROUPS,
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column(
                 "Policy",
                 lambda o, _: "Gang" if o.spec.scheduling_policy.HasField("gang") else "Basic",
@@ -440,26 +415,21 @@ _ALL = (
                 lambda o, _: o.spec.pod_group_template_ref.workload.workload_name or NONE,
             ),
             Column("Status", c.group_status),
-            c.AGE,
         ),
         defaults={"spec.disruption_mode": "Pod"},
         rules="pod_groups",
         role=Access.EDIT,
     ),
     _devices(o.DeviceClass, namespaced=False, generation=Generation.COUNTED, kept=True),
-    _devices(
-        o.ResourceClaim, columns=(c.NAME, Column("State", c.claim_state), c.AGE), role=Access.EDIT
-    ),
+    _devices(o.ResourceClaim, columns=c.table(Column("State", c.claim_state)), role=Access.EDIT),
     _devices(o.ResourceClaimTemplate, role=Access.EDIT),
     _devices(
         o.ResourceSlice,
         namespaced=False,
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("Node", lambda o, _: o.spec.node_name),
             Column("Driver", lambda o, _: o.spec.driver),
             Column("Pool", lambda o, _: o.spec.pool.name),
-            c.AGE,
         ),
         rules="resource_slices",
         selectable=("spec.nodeName", "spec.driver"),
@@ -476,12 +446,10 @@ _ALL = (
     _workload(
         o.Deployment,
         ("deploy",),
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("Ready", lambda o, _: f"{o.status.ready_replicas}/{c.replicas(o)}"),
             Column("Up-to-date", lambda o, _: o.status.updated_replicas),
             Column("Available", lambda o, _: o.status.available_replicas),
-            c.AGE,
             *c.CONTAINERS,
             c.SELECTOR,
         ),
@@ -496,15 +464,13 @@ _ALL = (
     _workload(
         o.DaemonSet,
         ("ds",),
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("Desired", lambda o, _: o.status.desired_number_scheduled),
             Column("Current", lambda o, _: o.status.current_number_scheduled),
             Column("Ready", lambda o, _: o.status.number_ready),
             Column("Up-to-date", lambda o, _: o.status.updated_number_scheduled),
             Column("Available", lambda o, _: o.status.number_available),
             Column("Node Selector", lambda o, _: c.equals(o.spec.template.spec.node_selector)),
-            c.AGE,
             *c.CONTAINERS,
             c.SELECTOR,
         ),
@@ -516,12 +482,10 @@ _ALL = (
     _workload(
         o.Job,
         api_version=_BATCH,
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("Status", c.job_status),
             Column("Completions", c.job_completions),
             Column("Duration", c.job_duration),
-            c.AGE,
             *c.CONTAINERS,
             c.SELECTOR,
         ),
@@ -536,14 +500,12 @@ _ALL = (
         o.CronJob,
         ("cj",),
         api_version=_BATCH,
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("Schedule", lambda o, _: o.spec.schedule),
             Column("Timezone", lambda o, _: o.spec.time_zone or NONE),
             Column("Suspend", lambda o, _: o.spec.suspend),
             Column("Active", lambda o, _: len(o.status.active)),
             Column("Last Schedule", c.last_schedule),
-            c.AGE,
             *c.containers_of(lambda o: o.spec.job_template.spec.template.spec),
         ),
         defaults={
@@ -571,14 +533,12 @@ _ALL = (
         o.HorizontalPodAutoscaler,
         ("hpa",),
         api_version="autoscaling/v2",
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("Reference", c.scale_target),
             Column("Targets", c.scale_metrics),
             Column("MinPods", lambda o, _: o.spec.min_replicas or c.UNSET),
             Column("MaxPods", lambda o, _: o.spec.max_replicas),
             Column("Replicas", lambda o, _: o.status.current_replicas),
-            c.AGE,
         ),
         defaults={"spec.min_replicas": 1},
         generation=Generation.NONE,
@@ -586,19 +546,17 @@ _ALL = (
     Kind(
         o.Endpoints,
         ("ep",),
-        columns=(c.NAME, Column("Endpoints", c.endpoints), c.AGE),
+        columns=c.table(Column("Endpoints", c.endpoints)),
         rules="endpoints",
         role=Access.VIEW,
     ),
     Kind(
         o.EndpointSlice,
         api_version="discovery.k8s.io/v1",
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("AddressType", lambda o, _: o.address_type),
             Column("Ports", c.slice_ports),
             Column("Endpoints", c.slice_addresses),
-            c.AGE,
         ),
         rules="endpoints",
         role=Access.VIEW,
@@ -606,11 +564,9 @@ _ALL = (
     ),
     Kind(
         o.Secret,
-        columns=(
-            c.NAME,
+        columns=c.table(
             Column("Type", lambda o, _: o.type),
             Column("Data", lambda o, _: len(o.data)),
-            c.AGE,
         ),
         defaults={"type": "Opaque"},
         rules="config_maps",
@@ -621,7 +577,7 @@ _ALL = (
     Kind(
         o.ServiceAccount,
         ("sa",),
-        columns=(c.NAME, Column("Secrets", lambda o, _: len(o.secrets)), c.AGE),
+        columns=c.table(Column("Secrets", lambda o, _: len(o.secrets))),
         rules="config_maps",
         role=Access.EDIT,
         subresources=("token",),
