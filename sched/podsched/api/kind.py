@@ -49,6 +49,8 @@ class Kind:
     #: validate_KIND, with _update, _replacement, _status or _status_update at its end. They are not
     #: imported here: programs that only read and print objects need no rules.
     rules: str = ""
+    #: Its fields that no update changes; the module with its rules checks what else stays.
+    fixed: tuple[str, ...] = ()
     #: The function of ``names`` that checks its objects' names.
     name_rule: str = "dns1123_subdomain"
     #: The least of Kubernetes' roles of a namespace that may write it; VIEW may only read it.

@@ -279,6 +279,8 @@ _ALL = (
             Column("AllowVolumeExpansion", lambda o, _: o.allow_volume_expansion),
         ),
         defaults={"reclaim_policy": "Delete", "volume_binding_mode": "Immediate"},
+        # Volumes have been made by them.
+        fixed=("parameters", "provisioner", "reclaim_policy", "volume_binding_mode"),
         needs_version=True,
         kept=True,
     ),
@@ -316,6 +318,7 @@ _ALL = (
             c.OWN_AGE,
         ),
         rules="storage",
+        fixed=("node_topology", "storage_class_name"),
     ),
     _storage(
         o.VolumeAttachment,
@@ -325,6 +328,7 @@ _ALL = (
             Column("Node", lambda o, _: o.spec.node_name),
             Column("Attached", lambda o, _: o.status.attached),
         ),
+        fixed=("spec",),
     ),
     Kind(
         o.Event,
@@ -382,6 +386,7 @@ _ALL = (
         namespaced=False,
         columns=c.table(Column("Handler", lambda o, _: o.handler)),
         rules="cluster",
+        fixed=("handler",),
         kept=True,
     ),
     Kind(o.LimitRange, ("limits",), rules="limit_ranges", role=Access.VIEW),
@@ -393,6 +398,8 @@ _ALL = (
             Column("Revision", lambda o, _: o.revision),
         ),
         rules="workloads",
+        # It is what a controller goes back to.
+        fixed=("data",),
         role=Access.VIEW,
     ),
     Kind(
@@ -559,6 +566,7 @@ _ALL = (
             Column("Endpoints", c.slice_addresses),
         ),
         rules="endpoints",
+        fixed=("address_type",),
         role=Access.VIEW,
         generation=Generation.COUNTED,
     ),
@@ -570,6 +578,7 @@ _ALL = (
         ),
         defaults={"type": "Opaque"},
         rules="config_maps",
+        fixed=("type",),
         role=Access.EDIT,
         selectable=("type",),
         secret=True,

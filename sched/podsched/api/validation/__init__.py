@@ -72,6 +72,8 @@ def validate(
         return at.errors
     if check := _RULES.get((found.name, "")):
         check(at, message)
+    if old is not None:
+        at.fixed_fields(found.fixed, message, old)
     if old is not None and (check := _RULES.get((found.name, f"_{part or 'update'}"))):
         check(at, message, old)
     return at.errors

@@ -55,11 +55,6 @@ def validate_runtime_class(at: Place, item: o.RuntimeClass) -> None:
     validate_tolerations(at("scheduling.tolerations"), item.scheduling.tolerations)
 
 
-def validate_runtime_class_update(at: Place, new: o.RuntimeClass, old: o.RuntimeClass) -> None:
-    """Check that the handler stays."""
-    at("handler").fixed(new.handler, old.handler, new.handler)
-
-
 def validate_priority_class(at: Place, item: o.PriorityClass) -> None:
     """Check that names and values reserved for the system are not used."""
     name = item.metadata.name

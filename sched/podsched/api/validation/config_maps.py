@@ -63,12 +63,6 @@ def validate_secret(at: Place, item: Secret) -> None:
         at("metadata.annotations")[_ACCOUNT_NAME].required()
 
 
-def validate_secret_update(at: Place, new: Secret, old: Secret) -> None:
-    """Validate that the type stays, and what is immutable."""
-    at("type").fixed(new.type, old.type, new.type)
-    validate_config_map_update(at, new, old)
-
-
 def validate_service_account(at: Place, item: ServiceAccount) -> None:
     """Validate that the lists are of a size that can be read."""
     at("secrets").bounded(item.secrets)
@@ -83,6 +77,9 @@ def validate_config_map_update(at: Place, new: ConfigMap | Secret, old: ConfigMa
     for name in changed:
         if old.immutable and changed[name]:
             at(name).forbidden("field is immutable when `immutable` is set")
+
+
+validate_secret_update = validate_config_map_update
 
 
 def _check_key(at: Place, key: str) -> None:

@@ -39,11 +39,6 @@ def validate_endpoint_slice(at: Place, item: o.EndpointSlice) -> None:
     _check_ports(at("ports"), item.ports)
 
 
-def validate_endpoint_slice_update(at: Place, new: o.EndpointSlice, old: o.EndpointSlice) -> None:
-    """Check that the type stays."""
-    at("addressType").fixed(new.address_type, old.address_type, new.address_type)
-
-
 def _check_address(at: Place, address: str, kind: str) -> None:
     if kind == "FQDN":
         at.rule(address, dns1123_subdomain)

@@ -153,6 +153,14 @@ class Place:
         if new != old:
             self.invalid(shown, IMMUTABLE)
 
+    def fixed_fields(self, names: Iterable[str], new: Message, old: Message) -> None:
+        """Check that fields of this one have not changed; the error shows what is new."""
+        for name in names:
+            now, field = getattr(new, name), new.DESCRIPTOR.fields_by_name[name].json_name
+            if now != getattr(old, name):
+                shown = write(new).get(field, None if isinstance(now, Message) else now)
+                self(field).invalid(shown, IMMUTABLE)
+
     # ------------------------------------------------------------------ lists
 
     def bounded(self, items: Sized, limit: int = MAX_ITEMS) -> bool:

@@ -19,8 +19,6 @@ from podsched.api.validation.resource_lists import (
 
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _MODES = ("Block", "Filesystem")
-#: Fields of a StorageClass that cannot change, since volumes have been made by them.
-_OF_VOLUMES = ("parameters", "provisioner", "reclaim_policy", "volume_binding_mode")
 #: Of a claim: may change, and be removed until a volume has got it.
 _ATTRIBUTES = "volume_attributes_class_name"
 # Every member of PersistentVolumeSpec from this number on is a source of the volume.
@@ -149,12 +147,6 @@ def validate_storage_class(at: Place, item: o.StorageClass) -> None:
     at("allowedTopologies").bounded(item.allowed_topologies)
 
 
-def validate_storage_class_update(at: Place, new: o.StorageClass, old: o.StorageClass) -> None:
-    """Check that nothing changes by which volumes have been made already."""
-    for each, now, before in at.fields(_OF_VOLUMES, new, old):
-        each.fixed(now, before, now if isinstance(now, str) else dict(now))
-
-
 def validate_csi_node(at: Place, item: o.CSINode) -> None:
     """Check drivers: each once, with a name and a node id, counts not negative."""
     seen: set[str] = set()
@@ -197,15 +189,6 @@ def validate_csi_driver_update(at: Place, new: o.CSIDriver, old: o.CSIDriver) ->
     at("spec.volumeLifecycleModes").fixed(modes, list(before.volume_lifecycle_modes), modes)
 
 
-def validate_csi_storage_capacity_update(
-    at: Place, new: o.CSIStorageCapacity, old: o.CSIStorageCapacity
-) -> None:
-    """Check that what the capacity was asked for stays."""
-    at("nodeTopology").fixed(new.node_topology, old.node_topology, write(new.node_topology))
-    name = new.storage_class_name
-    at("storageClassName").fixed(name, old.storage_class_name, name)
-
-
 def validate_csi_storage_capacity(at: Place, item: o.CSIStorageCapacity) -> None:
     """Check that there is a class, and that capacities are not negative."""
     at("storageClassName").present(item.storage_class_name)
@@ -226,10 +209,3 @@ def validate_volume_attachment(at: Place, item: o.VolumeAttachment) -> None:
     if not (source.HasField("persistent_volume_name") or source.HasField("inline_volume_spec")):
         reason = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
         at("source").required(reason)
-
-
-def validate_volume_attachment_update(
-    at: Place, new: o.VolumeAttachment, old: o.VolumeAttachment
-) -> None:
-    """Check that the spec stays."""
-    at("spec").fixed(new.spec, old.spec, write(new.spec))

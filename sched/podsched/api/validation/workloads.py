@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from podsched.api import objects as o
-from podsched.api.codec import write
 from podsched.api.selectors import Selector, compile_selector, from_labels
 from podsched.api.validation.meta import validate_label_selector, validate_labels
 from podsched.api.validation.place import Place
@@ -212,11 +211,3 @@ def validate_controller_revision(at: Place, item: o.ControllerRevision) -> None:
     """Check that there is a state, and that its number is not negative."""
     at("data").present(item.HasField("data"), "data is mandatory")
     at("revision").least(item.revision)
-
-
-def validate_controller_revision_update(
-    at: Place, new: o.ControllerRevision, old: o.ControllerRevision
-) -> None:
-    """Check that the state stays: it is what a controller goes back to."""
-    if new.data != old.data:
-        at("data").fixed(new.data, old.data, write(new).get("data"))
