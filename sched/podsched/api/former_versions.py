@@ -35,6 +35,8 @@ _EXACTLY: Final = (
     "capacity",
 )
 
+_Convert = Callable[[Mapping[str, Any]], dict[str, Any]]
+
 
 def current_version(document: dict[str, Any]) -> dict[str, Any]:
     """Return a manifest in the version that is stored; others are returned as they are."""
@@ -44,15 +46,12 @@ def current_version(document: dict[str, Any]) -> dict[str, Any]:
     if (former, kind) == _NOT_FORMER:
         return document
     found, convert = {**document, "apiVersion": _CURRENT[former]}, _CONVERT.get((former, kind))
-    if convert is not None and isinstance(document.get("spec"), dict):
-        found["spec"] = convert(document["spec"])
-    return found
+    return found if convert is None else _with_spec(found, convert)
 
 
 def hide_former_queue(content: dict[str, Any]) -> dict[str, Any]:
     """Convert a ClusterQueue from v1beta1 to the version that is stored."""
-    spec = content.get("spec")
-    return {**content, "spec": _queue_spec(spec)} if isinstance(spec, dict) else content
+    return _with_spec(content, _queue_spec)
 
 
 def show_former_queue(content: dict[str, Any]) -> dict[str, Any]:
@@ -85,19 +84,10 @@ def _queue_spec(former: Mapping[str, Any]) -> dict[str, Any]:
     return spec
 
 
-def _slice_spec(former: Mapping[str, Any]) -> dict[str, Any]:
-    return _each(former, "devices", _device)
-
-
 def _device(former: dict[str, Any]) -> dict[str, Any]:
     device = dict(former)
     basic = device.pop("basic", None)
     return {**device, **basic} if isinstance(basic, dict) else former
-
-
-def _template_spec(former: Mapping[str, Any]) -> dict[str, Any]:
-    spec = former.get("spec")
-    return {**former, "spec": _claim_spec(spec)} if isinstance(spec, dict) else dict(former)
 
 
 def _claim_spec(former: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,6 +103,12 @@ def _request(former: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "exactly": exactly} if exactly else rest
 
 
+def _with_spec(parent: Mapping[str, Any], convert: _Convert) -> dict[str, Any]:
+    """Return a parent with its spec converted, if it is an object."""
+    spec = parent.get("spec")
+    return {**parent, "spec": convert(spec)} if isinstance(spec, dict) else dict(parent)
+
+
 def _each(
     parent: Mapping[str, Any], name: str, convert: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> dict[str, Any]:
@@ -123,9 +119,9 @@ def _each(
     return {**parent, name: [convert(each) if isinstance(each, dict) else each for each in items]}
 
 
-_CONVERT: Final[Mapping[tuple[str, str], Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
+_CONVERT: Final[Mapping[tuple[str, str], _Convert]] = {
     (_QUEUES, "ClusterQueue"): _queue_spec,
-    (_DEVICES, "ResourceSlice"): _slice_spec,
+    (_DEVICES, "ResourceSlice"): lambda spec: _each(spec, "devices", _device),
     (_DEVICES, "ResourceClaim"): _claim_spec,
-    (_DEVICES, "ResourceClaimTemplate"): _template_spec,
+    (_DEVICES, "ResourceClaimTemplate"): lambda spec: _with_spec(spec, _claim_spec),
 }

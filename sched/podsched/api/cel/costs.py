@@ -215,10 +215,6 @@ def _validate_cost(arguments: tuple[Any, ...], _: Any) -> int:
     return text * math.ceil(arguments[0].size * _PATTERN)
 
 
-def _validate_estimate(arguments: Arguments) -> Estimate:
-    return scaled(scaled(arguments[1].size.most, _TEXT), 128 * _PATTERN), None
-
-
 def _network_rule(*, parse: bool, within: bool) -> Rule:
     """Return the rule of whether a network contains an address, or a network (``within``)."""
 
@@ -245,11 +241,11 @@ def _equal_cost(arguments: tuple[Any, ...], _: Any) -> int:
         return -(-min(len(one), len(other)) // 10)
     if isinstance(one, _FIXED):
         return 1
-    return math.ceil(min(size_of(one), size_of(other)) * _TEXT)
+    return _unequal_cost(arguments, None)
 
 
 def _unequal_cost(arguments: tuple[Any, ...], _: Any) -> int:
-    return math.ceil(min(size_of(arguments[0]), size_of(arguments[1])) * _TEXT)
+    return math.ceil(min(map(size_of, arguments)) * _TEXT)
 
 
 def _shorter_estimate(arguments: Arguments) -> Estimate:
@@ -278,10 +274,6 @@ def _added_estimate(arguments: Arguments) -> Estimate:
     return scaled(size.most, _TEXT), size
 
 
-def _added_lists_estimate(arguments: Arguments) -> Estimate:
-    return 1, arguments[0].size.plus(arguments[1].size)
-
-
 def _sets_rule(factor: float) -> Rule:
     def actual(arguments: tuple[Any, ...], _: Any) -> int:
         return 1 + int(size_of(arguments[0]) * size_of(arguments[1]) * factor)
@@ -305,14 +297,14 @@ def _number(argument: Argument, default: int) -> int:
     return default if type(value) is not int else max(value, 0)
 
 
-def _slice_estimate(arguments: Arguments) -> Estimate:
-    length = (_number(arguments[2], arguments[0].size.most) - _number(arguments[1], 0)) % 2**64
-    return _list_estimate(1, Size(length, length))
+def _made_rule(length: Callable[[Arguments], int]) -> Rule:
+    """Return the rule of making a list; length: the most that it has, from the arguments."""
 
+    def estimate(arguments: Arguments) -> Estimate:
+        most = length(arguments) % 2**64
+        return _list_estimate(1, Size(most, most))
 
-def _range_estimate(arguments: Arguments) -> Estimate:
-    length = _number(arguments[0], _MOST)
-    return _list_estimate(1, Size(length, length))
+    return Rule(_made_cost, estimate)
 
 
 def _flatten_cost(arguments: tuple[Any, ...], _: Any) -> int:
@@ -363,7 +355,9 @@ _BY_NAME: dict[str, Rule] = {
     "ip.isCanonical": _traversal(2 * _TEXT),
     "containsIP": _network_rule(parse=False, within=False),
     "containsCIDR": _network_rule(parse=False, within=True),
-    "validate": Rule(_validate_cost, _validate_estimate),
+    "validate": Rule(
+        _validate_cost, lambda a: (scaled(scaled(a[1].size.most, _TEXT), 128 * _PATTERN), None)
+    ),
 }
 _ORDERS = ("_<_", "_<=_", "_>_", "_>=_")
 _BY_OVERLOAD: dict[str, Rule] = {
@@ -379,7 +373,7 @@ _BY_OVERLOAD: dict[str, Rule] = {
     },
     "_+_(string, string)": Rule(_added_cost, _added_estimate),
     "_+_(bytes, bytes)": Rule(_added_cost, _added_estimate),
-    "_+_(list('A), list('A))": Rule(_CONSTANT.actual, _added_lists_estimate),
+    "_+_(list('A), list('A))": Rule(_CONSTANT.actual, lambda a: (1, a[0].size.plus(a[1].size))),
     "@in('A, list('A))": _traversal(1, 1),
     ".startsWith(string, string)": Rule(_TRAVERSAL.actual, _traversal(argument=1).estimate),
     ".endsWith(string, string)": Rule(_TRAVERSAL.actual, _traversal(argument=1).estimate),
@@ -395,8 +389,10 @@ _BY_OVERLOAD: dict[str, Rule] = {
     "sets.contains(list('T), list('T))": _sets_rule(1),
     "sets.intersects(list('T), list('T))": _sets_rule(1),
     "sets.equivalent(list('T), list('T))": _sets_rule(2),
-    ".slice(list('T), int, int)": Rule(_made_cost, _slice_estimate),
-    "lists.range(int)": Rule(_made_cost, _range_estimate),
+    ".slice(list('T), int, int)": _made_rule(
+        lambda a: _number(a[2], a[0].size.most) - _number(a[1], 0)
+    ),
+    "lists.range(int)": _made_rule(lambda a: _number(a[0], _MOST)),
     ".reverse(list('T))": Rule(_made_cost, lambda a: _list_estimate(1, a[0].size)),
     ".flatten(list(list('T)))": Rule(_flatten_cost, _flatten_estimate),
     ".flatten(list(dyn), int)": Rule(_flatten_cost, _flatten_estimate),

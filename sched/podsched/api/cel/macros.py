@@ -97,17 +97,12 @@ def _result(position: int) -> Node:
     return Ident(position, ACCUMULATOR)
 
 
-def _all(position: int, _: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
-    condition = _call(position, "@not_strictly_false", _result(position))
-    step = _call(position, "_&&_", _result(position), *body)
-    return Literal(position, True), condition, step, _result(position)
-
-
-def _exists(position: int, _: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
-    negated = _call(position, "!_", _result(position))
-    condition = _call(position, "@not_strictly_false", negated)
-    step = _call(position, "_||_", _result(position), *body)
-    return Literal(position, False), condition, step, _result(position)
+def _logic(position: int, body: tuple[Node, ...], *, every: bool) -> _Parts:
+    """Return the parts of ``all`` (every) or ``exists``."""
+    undecided = _result(position) if every else _call(position, "!_", _result(position))
+    condition = _call(position, "@not_strictly_false", undecided)
+    step = _call(position, "_&&_" if every else "_||_", _result(position), *body)
+    return Literal(position, every), condition, step, _result(position)
 
 
 def _exists_one(position: int, _: tuple[Node, ...], body: tuple[Node, ...]) -> _Parts:
@@ -135,8 +130,8 @@ def _to_map(position: int, entry: tuple[Node, ...], condition: tuple[Node, ...])
 
 #: How the parts of a macro follow from its position, its variables and its body.
 _UNFOLDED: dict[str, Callable[[int, tuple[Node, ...], tuple[Node, ...]], _Parts]] = {
-    "all": _all,
-    "exists": _exists,
+    "all": lambda at, _, body: _logic(at, body, every=True),
+    "exists": lambda at, _, body: _logic(at, body, every=False),
     "exists_one": _exists_one,
     "existsOne": _exists_one,
     "map": lambda at, _, body: _to_list(at, body[-1:], body[:-1]),
