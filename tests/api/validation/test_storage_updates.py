@@ -1,4 +1,4 @@
-"""Which changes CSI objects, StorageClasses and VolumeAttachments allow."""
+"""Which changes volumes, CSI objects, StorageClasses and VolumeAttachments allow."""
 
 from __future__ import annotations
 
@@ -107,3 +107,84 @@ def test_what_volumes_were_made_by_cannot_change(
     ).message
     new = apply_merge_patch(old, change).message
     assert [str(error) for error in validate(kind, new, old)] == wrong
+
+
+VOLUME = {
+    "capacity": {"storage": "1Gi"},
+    "accessModes": ["ReadWriteOnce"],
+    "volumeMode": "Filesystem",
+    "volumeAttributesClassName": "gold",
+    "csi": {"driver": "csi.example.com", "volumeHandle": "v1"},
+    "nodeAffinity": {
+        "required": {
+            "nodeSelectorTerms": [
+                {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+            ]
+        }
+    },
+}
+OTHER_ZONE = {
+    "required": {
+        "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        (
+            {"csi": {"volumeHandle": "v2"}},
+            [
+                "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable "
+                "after creation"
+            ],
+        ),
+        ({"csi": {"controllerExpandSecretRef": {"name": "late", "namespace": "a"}}}, []),
+        ({"volumeMode": "Block"}, [f'volumeMode: Invalid value: "Block": {IMMUTABLE}']),
+        (
+            {"nodeAffinity": OTHER_ZONE},
+            [
+                'nodeAffinity: Invalid value: {"required":{"nodeSelectorTerms":[{'
+                '"matchExpressions":[{"key":"zone","operator":"Exists"}]}]}}: '
+                f"{IMMUTABLE}, except for updating from beta label to GA"
+            ],
+        ),
+        ({"volumeAttributesClassName": "silver"}, []),
+        (
+            {"volumeAttributesClassName": None},
+            [
+                "spec.volumeAttributesClassName: Forbidden: update from non-nil value to nil is "
+                "forbidden"
+            ],
+        ),
+    ],
+)
+def test_a_volume_stays_where_it_is(change: dict[str, Any], wrong: list[str]) -> None:
+    old = from_manifest(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "one"},
+            "spec": {**VOLUME, "persistentVolumeReclaimPolicy": "Retain"},
+        }
+    ).message
+    new = apply_merge_patch(old, {"spec": change}).message
+    assert [str(error) for error in validate("PersistentVolume", new, old)] == wrong
+
+
+def test_a_secret_for_expansion_that_a_volume_has_stays() -> None:
+    secret = {"controllerExpandSecretRef": {"name": "first", "namespace": "a"}}
+    volume = {**VOLUME, "csi": {"driver": "csi.example.com", "volumeHandle": "v1", **secret}}
+    old = from_manifest(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "one"},
+            "spec": {**volume, "persistentVolumeReclaimPolicy": "Retain"},
+        }
+    ).message
+    change = {"spec": {"csi": {"controllerExpandSecretRef": {"name": "second"}}}}
+    new = apply_merge_patch(old, change).message
+    (wrong,) = validate("PersistentVolume", new, old)
+    assert wrong.path == "spec.persistentvolumesource"

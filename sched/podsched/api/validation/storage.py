@@ -9,7 +9,7 @@ from podsched.api import quantity
 from podsched.api.codec import write
 from podsched.api.names import dns1123_subdomain
 from podsched.api.validation.meta import validate_label_selector
-from podsched.api.validation.place import MAX_ITEMS, Place
+from podsched.api.validation.place import IMMUTABLE, MAX_ITEMS, Place
 from podsched.api.validation.placement import validate_node_selector
 from podsched.api.validation.resource_lists import (
     not_negative,
@@ -19,7 +19,7 @@ from podsched.api.validation.resource_lists import (
 
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _MODES = ("Block", "Filesystem")
-#: Of a claim: may change, and be removed until a volume has got it.
+#: The class of the attributes that a claim wants and a volume has.
 _ATTRIBUTES = "volume_attributes_class_name"
 # Every member of PersistentVolumeSpec from this number on is a source of the volume.
 _FIRST_SOURCE = 10
@@ -65,15 +65,25 @@ def validate_persistent_volume(at: Place, item: o.PersistentVolume) -> None:
 def validate_persistent_volume_update(
     at: Place, new: o.PersistentVolume, old: o.PersistentVolume
 ) -> None:
-    """Check that the source stays, and the node affinity once it is set."""
+    """Check that the source stays, and the node affinity once it is set.
+
+    The secret for expansion may be given late. Two of the paths are Kubernetes' own.
+    """
+    comparable, secret = o.copy_of(new.spec), "controller_expand_secret_ref"
+    if comparable.HasField("csi") and not old.spec.csi.HasField(secret):
+        comparable.csi.ClearField(secret)
     sources = [f for f in o.PersistentVolumeSpec.DESCRIPTOR.fields if f.number >= _FIRST_SOURCE]
-    if any(getattr(new.spec, f.name) != getattr(old.spec, f.name) for f in sources):
+    if any(getattr(comparable, f.name) != getattr(old.spec, f.name) for f in sources):
         reason = "spec.persistentvolumesource is immutable after creation"
         at("spec.persistentvolumesource").forbidden(reason)
     mode = new.spec.volume_mode
-    at("spec.volumeMode").fixed(mode, old.spec.volume_mode, mode)
-    if old.spec.HasField("node_affinity"):
-        at("spec.nodeAffinity").fixed(new.spec.node_affinity, old.spec.node_affinity, "")
+    at("volumeMode").fixed(mode, old.spec.volume_mode, mode)
+    if old.spec.HasField("node_affinity") and new.spec.node_affinity != old.spec.node_affinity:
+        reason = f"{IMMUTABLE}, except for updating from beta label to GA"
+        at("nodeAffinity").invalid(write(new.spec.node_affinity), reason)
+    if old.spec.HasField(_ATTRIBUTES) and not new.spec.HasField(_ATTRIBUTES):
+        reason = "update from non-nil value to nil is forbidden"
+        at("spec.volumeAttributesClassName").forbidden(reason)
 
 
 def validate_persistent_volume_claim(at: Place, item: o.PersistentVolumeClaim) -> None:
