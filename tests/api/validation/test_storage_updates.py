@@ -188,3 +188,4 @@ def test_a_secret_for_expansion_that_a_volume_has_stays() -> None:
     new = apply_merge_patch(old, change).message
     (wrong,) = validate("PersistentVolume", new, old)
     assert wrong.path == "spec.persistentvolumesource"
+    assert validate("PersistentVolume", old, old) == []
