@@ -22,7 +22,7 @@ ADMITTED = dict.fromkeys(ADMISSION_ANNOTATIONS, "as admitted")
 
 def evaluate(expression: str, **variables: Any) -> Any:
     tree = parse(expression)
-    Checker(expression, dict.fromkeys(variables, DYN), {}, frozenset()).check(tree)
+    Checker(dict.fromkeys(variables, DYN), {}, frozenset()).check(tree)
     slots = {name: index for index, name in enumerate(variables)}
     compiler = Compiler(slots)
     run = compiler.compile(tree)
