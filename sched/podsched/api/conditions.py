@@ -41,7 +41,7 @@ def pod_condition(status: o.PodStatus, type_: str) -> o.PodCondition | None:
     return None
 
 
-def bound_at(pod: o.Pod) -> Timestamp | None:
+def bound_at(pod: o.Pod) -> o.Timestamp | None:
     """Return when a pod got its node; None if its condition PodScheduled does not tell."""
     condition = pod_condition(pod.status, POD_SCHEDULED)
     if condition is None or condition.status != TRUE:
