@@ -11,7 +11,7 @@ from podsched.api.cel.errors import EvaluationError
 from podsched.api.device_selectors import Device
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.documents import read_device_class, read_resource_slice
-from podsched.plugins.dynamic_resources.model import AllocatedState, Features
+from podsched.plugins.dynamic_resources.model import Features
 
 DRIVER = "a.example"
 GATES = (
@@ -52,7 +52,7 @@ def allocator_of(
     return Allocator(
         [read_device_class(of) for of in classes or [{"metadata": {"name": "any"}}]],
         [read_resource_slice(of) for of in slices],
-        AllocatedState(),
+        {},
         AttributeSelector,
         Features(),
         **options,

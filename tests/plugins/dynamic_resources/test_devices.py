@@ -15,7 +15,7 @@ from podsched.plugins.dynamic_resources import devices, model
 from podsched.plugins.dynamic_resources.devices import Devices, KnownDevices
 from podsched.plugins.dynamic_resources.documents import Document
 from podsched.plugins.dynamic_resources.model import Node
-from support.device_world import DRIVER, AttributeSelector
+from support.device_world import DRIVER
 from support.examples import examples
 
 NODES = [Node(name=name) for name in ("a", "b")]
@@ -46,7 +46,7 @@ def rule(pool: str) -> DeviceTaintRule:
 
 def told(found: Devices) -> list[str]:
     """All that is told of the devices, but for the numbers of contents."""
-    pools = sorted((key, repr(pieces)) for key, pieces in found.pools.items())
+    pools = sorted((key, repr(pool.slices)) for key, pool in found.pools.items())
     by_node = [(found.slices_for(node), found.situation(node) is None) for node in NODES]
     named = sorted(found.pools_of_node.items())
     return [repr(part) for part in (pools, named, found.other_pools, by_node)]
@@ -73,7 +73,7 @@ CHANGES = st.lists(
 @given(CHANGES)
 def test_devices_that_are_kept_current_equal_those_read_anew(changes: list[Any]) -> None:
     cluster = ClusterState()
-    known = KnownDevices(AttributeSelector)
+    known = KnownDevices()
     seen = known.of(cluster).position
     for change in changes:
         before = [known.of(cluster).situation(node) for node in NODES]
@@ -84,7 +84,7 @@ def test_devices_that_are_kept_current_equal_those_read_anew(changes: list[Any])
         else:
             cluster.put(type(change).__name__, change)
         found = known.of(cluster)
-        assert told(found) == told(KnownDevices(AttributeSelector).of(cluster))
+        assert told(found) == told(KnownDevices().of(cluster))
         touched = found.touched_since(seen)
         for node, situation in zip(NODES, before, strict=True):
             changed = found.situation(node) != situation
@@ -96,7 +96,7 @@ def test_only_the_slices_that_changed_are_read(monkeypatch: pytest.MonkeyPatch) 
     cluster = ClusterState()
     for number in range(100):
         cluster.put("ResourceSlice", piece(f"s{number}", f"p{number}", f"n{number}", 2))
-    known = KnownDevices(AttributeSelector)
+    known = KnownDevices()
     known.of(cluster)
     read: list[str] = []
     original = devices.read_resource_slice
@@ -107,7 +107,7 @@ def test_only_the_slices_that_changed_are_read(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(devices, "read_resource_slice", noted)
     cluster.put("ResourceSlice", piece("s7", "p7", "n7", 3))
-    assert len(known.of(cluster).pools[DRIVER, "p7"][0].devices) == 3
+    assert len(known.of(cluster).pools[DRIVER, "p7"].slices[0].devices) == 3
     assert read == ["s7"]
 
 
@@ -117,21 +117,21 @@ def test_large_slices_are_read_in_advance_and_equal_devices_once() -> None:
         large = piece(name, name, name, 0)
         large.spec.devices.extend(piece("same", "p", "n", 1000).spec.devices)
         cluster.put("ResourceSlice", large)
-    known = KnownDevices(AttributeSelector)
+    known = KnownDevices()
     jobs = [job() for job in known.prepare(cluster) if job is not None]
     assert len(jobs) == 2
     assert not list(known.prepare(cluster))
     found = known.of(cluster)
-    first, second = (found.pools[DRIVER, name][0] for name in ("a", "b"))
+    first, second = (found.pools[DRIVER, name].slices[0] for name in ("a", "b"))
     assert (first.name, first.pool, first.nodes.node_name) == ("a", "a", "a")
     assert (second.name, second.pool, second.nodes.node_name) == ("b", "b", "b")
     assert first.devices is second.devices
-    assert found.contents[DRIVER, "a"] == found.contents[DRIVER, "b"]
+    assert found.pools[DRIVER, "a"].contents == found.pools[DRIVER, "b"].contents
 
 
 def test_many_claims_are_read_with_pauses() -> None:
     cluster = ClusterState()
-    known = KnownDevices(AttributeSelector)
+    known = KnownDevices()
     known.of(cluster)
     for number in range(1000):
         claim = ResourceClaim()
@@ -140,6 +140,7 @@ def test_many_claims_are_read_with_pauses() -> None:
         cluster.put("ResourceClaim", claim)
     steps = known.prepare(cluster)
     next(steps)
-    assert 0 < len(known._devices.allocated.devices) < 200
-    assert len(known.of(cluster).allocated.devices) == 1000, "who needs them does not wait"
+    pool = (DRIVER, "p")
+    assert 0 < len(known._devices.in_use.by_pool[pool]) < 200
+    assert len(known.of(cluster).in_use.by_pool[pool]) == 1000, "who needs them does not wait"
     assert not list(steps)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +16,7 @@ from podsched.api import codec
 from podsched.cache.columns import Columns
 from podsched.lab.bench.shapes import node as make_node
 from podsched.plugins.dynamic_resources.allocator import Allocator
+from podsched.plugins.dynamic_resources.devices import Content, Devices
 from podsched.plugins.dynamic_resources.documents import (
     read_allocated_state,
     read_device_class,
@@ -21,16 +24,18 @@ from podsched.plugins.dynamic_resources.documents import (
     read_resource_slice,
 )
 from podsched.plugins.dynamic_resources.errors import AllocationError
-from podsched.plugins.dynamic_resources.free_devices import DevicesAhead, FreeDevices
-from podsched.plugins.dynamic_resources.in_use import DevicesInUse, PoolKey, Use
+from podsched.plugins.dynamic_resources.free_devices import DevicesAhead, Fitting, FreeDevices
+from podsched.plugins.dynamic_resources.in_use import Use
 from podsched.plugins.dynamic_resources.model import (
     DeviceID,
     Features,
     Node,
+    PoolKey,
     ResourceClaim,
     ResourceSlice,
 )
 from podsched.plugins.dynamic_resources.selectors import RememberedSelectors
+from podsched.v1 import objects_pb2 as v1
 from support.device_world import DRIVER, AttributeSelector, Document, cases
 from support.examples import examples
 
@@ -61,31 +66,45 @@ class Situation:
     """The devices of a case, as the allocator and as columns have them."""
 
     def __init__(self, case: Document) -> None:
-        self.classes = {of["metadata"]["name"]: read_device_class(of) for of in case["classes"]}
+        classes = {of["metadata"]["name"]: read_device_class(of) for of in case["classes"]}
+        self.devices = Devices(classes, 1)
+        self.numbers = itertools.count()
         self.slices = [read_resource_slice(of) for of in without_counters(case["slices"])]
+        for key, slices in by_pool(self.slices).items():
+            self.put(key, slices)
         self.claims = [read_resource_claim(of) for of in case["claims"]]
-        self.in_use = DevicesInUse()
-        allocated = read_allocated_state(case["allocated"])
-        for device in allocated.devices:
-            self.in_use.put(("", device.device), [(device, None)])
-        for device, consumed in allocated.capacity.items():
-            self.in_use.put(("", device.device), [(device, consumed)])
+        self.in_use = self.devices.in_use
+        for pool, devices in read_allocated_state(case["allocated"]).items():
+            for name, use in devices.items():
+                device = DeviceID(*pool, name)
+                self.in_use.put(("", name), [(device, use.capacity)])
         self.selectors = RememberedSelectors(AttributeSelector)
         self.nodes = Columns()
         self.nodes.add_node(make_node("other"))
         self.nodes.add_node(make_node("node"))
-        self.free = self.columns()
+        self.free = FreeDevices(self.selectors)
 
-    def columns(self) -> FreeDevices:
-        made = FreeDevices(self.classes, self.in_use, self.selectors)
-        for key, slices in by_pool(self.slices).items():
-            made.put(key, slices)
-        return made
+    def put(self, key: PoolKey, slices: Sequence[ResourceSlice]) -> None:
+        self.devices.put(key, [(of, Content(next(self.numbers), of)) for of in slices])
+
+    def fitting(self, free: FreeDevices | None = None) -> Fitting | None:
+        return (free or self.free).fitting(self.claims, self.devices, self.nodes)
+
+    def fresh(self) -> Fitting | None:
+        """What columns tell that are made anew, as are the results for slices."""
+        for pool in self.devices.pools.values():
+            for content in pool.contents:
+                content.suiting.clear()
+        return self.fitting(FreeDevices(self.selectors))
 
     def search(self, claims: Sequence[ResourceClaim]) -> Any:
         """Return the allocations, None, or the error's text."""
         allocator = Allocator(
-            self.classes.values(), self.slices, self.in_use.allocated, AttributeSelector, Features()
+            self.devices.classes.values(),
+            self.slices,
+            self.in_use.by_pool,
+            AttributeSelector,
+            Features(),
         )
         try:
             found = allocator.allocate(NODE, claims)
@@ -96,13 +115,13 @@ class Situation:
     def check(self) -> bool:
         """Compare; return whether the columns were sure."""
         expected = self.search(self.claims)
-        fitting = self.free.fitting(self.claims, self.nodes)
-        allocation = self.free.allocate(self.claims, NODE, Features())
+        row = self.nodes.row_of("node")
+        assert row is not None
+        fitting = self.fitting()
+        allocation = self.free.allocate(self.claims, self.devices, self.nodes, row)
         if fitting is None:
             assert allocation is None
             return False
-        row = self.nodes.row_of("node")
-        assert row is not None
         if not fitting.fits[row]:
             assert expected is None
         found = None if allocation is None else [codec.write(allocation)]
@@ -137,9 +156,7 @@ def test_columns_tell_what_the_allocator_finds(
         ]
         situation.in_use.put(("", claim), uses)
         situation.check()
-        now = situation.free.fitting(situation.claims, situation.nodes)
-        situation.free = situation.columns()
-        again = situation.free.fitting(situation.claims, situation.nodes)
+        now, again = situation.fitting(), situation.fresh()
         assert (again is None) == (now is None)
         if again is not None and now is not None:
             assert again.fits.tolist() == now.fits.tolist()
@@ -166,12 +183,9 @@ def test_columns_follow_the_slices_of_pools(
             ]
             situation.in_use.put(("", claim), uses)
         for key in {**before, **now}:
-            situation.free.put(key, now.get(key, []))
+            situation.put(key, now.get(key, []))
         situation.check()
-        kept = situation.free.fitting(situation.claims, situation.nodes)
-        fresh = situation.columns()
-        again = fresh.fitting(situation.claims, situation.nodes)
-        situation.in_use.changed = situation.free._changed
+        kept, again = situation.fitting(), situation.fresh()
         assert (again is None) == (kept is None)
         if again is not None and kept is not None:
             assert again.fits.tolist() == kept.fits.tolist()
@@ -219,9 +233,30 @@ def test_columns_count_only_devices_whose_taints_are_tolerated() -> None:
     assert Situation(case).check()
 
 
+def test_columns_follow_nodes_that_come_and_go() -> None:
+    situation = Situation(plain(2))
+    situation.nodes.remove_node("node")
+    fitting = situation.fitting()
+    assert fitting is not None
+    assert not fitting.fits.any()
+    situation.nodes.add_node(make_node("another"))
+    situation.nodes.add_node(make_node("node"))
+    assert situation.check()
+
+
+def test_an_allocation_has_the_current_configuration_of_the_class() -> None:
+    situation = Situation(plain())
+    situation.check()
+    of_class = situation.devices.classes["any"]
+    config = v1.DeviceClassConfiguration()
+    config.opaque.driver = DRIVER
+    situation.devices.classes = {"any": replace(of_class, config=(config,))}
+    assert situation.check()
+
+
 def test_pods_are_counted_until_a_node_has_too_few_devices_for_the_next() -> None:
     situation = Situation(plain(1, ["dev-1"]))
-    fitting = situation.free.fitting(situation.claims, situation.nodes)
+    fitting = situation.fitting()
     assert fitting is not None
     row = situation.nodes.row_of("node")
     assert row is not None
@@ -231,5 +266,5 @@ def test_pods_are_counted_until_a_node_has_too_few_devices_for_the_next() -> Non
 
 def test_what_is_in_use_can_be_sent_to_another_process() -> None:
     situation = Situation(plain(1, ["dev-1"]))
-    sent = pickle.loads(pickle.dumps(situation.in_use))
-    assert DeviceID(DRIVER, "pool-0", "dev-1") in sent
+    sent = pickle.loads(pickle.dumps(situation.devices))
+    assert list(sent.in_use.by_pool[DRIVER, "pool-0"]) == ["dev-1"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 from podsched.plugins.dynamic_resources.in_use import DevicesInUse
-from podsched.plugins.dynamic_resources.model import DeviceID
+from podsched.plugins.dynamic_resources.model import DeviceID, InUse
 
-DEVICE = DeviceID("gpu.example.com", "n1", "d0")
+POOL = ("gpu.example.com", "n1")
+DEVICE = DeviceID(*POOL, "d0")
 
 
 def share(amount: int) -> tuple[DeviceID, dict[str, Fraction]]:
@@ -18,13 +19,15 @@ def test_shares_add_up_and_are_taken_back() -> None:
     in_use = DevicesInUse()
     in_use.put(("ns", "a"), [share(2)])
     in_use.put(("ns", "b"), [share(3), share(2)])
-    assert in_use.allocated.capacity == {DEVICE: {"memory": 7}}
+    assert in_use.by_pool == {POOL: {"d0": InUse(0, 3, {"memory": 7})}}
     in_use.put(("ns", "b"), [share(1)])
-    assert in_use.allocated.capacity == {DEVICE: {"memory": 3}}
+    assert in_use.by_pool == {POOL: {"d0": InUse(0, 2, {"memory": 3})}}
+    in_use.put(("ns", "c"), [(DEVICE, None)])
     in_use.put(("ns", "a"), ())
     in_use.put(("ns", "b"), ())
-    assert not in_use.allocated.capacity
-    assert not in_use.is_shared(DEVICE)
+    assert in_use.by_pool == {POOL: {"d0": InUse(1, 0, None)}}
+    in_use.put(("ns", "c"), ())
+    assert not in_use.by_pool
 
 
 def test_a_share_costs_the_same_however_many_there_are() -> None:
@@ -41,7 +44,7 @@ def test_a_share_costs_the_same_however_many_there_are() -> None:
     in_use = DevicesInUse()
     for number in range(1000):
         in_use.put(("ns", str(number)), [(DEVICE, {"memory": Amount(1)})])
-    assert in_use.allocated.capacity[DEVICE] == {"memory": 1000}
+    assert in_use.by_pool == {POOL: {"d0": InUse(0, 1000, {"memory": 1000})}}
     assert sums <= 2000
 
 
@@ -52,9 +55,9 @@ def test_what_some_claims_use_can_be_left_out() -> None:
     in_use.put(("ns", "a"), [share(2), (far, None)])
     in_use.put(("ns", "b"), [share(3)])
     in_use.put(("ns", "c"), [(other, None)])
-    pools = [DEVICE[:2], ("gpu.example.com", "n9")]
+    pools = [POOL, ("gpu.example.com", "n9")]
     left = in_use.without([("ns", "a"), ("ns", "c")], pools)
-    assert (set(left.devices), left.capacity) == (set(), {DEVICE: {"memory": 3}})
+    assert left == {POOL: {"d0": InUse(0, 1, {"memory": 3})}}
     left = in_use.without([("ns", "b")], pools)
-    assert (set(left.devices), left.capacity) == ({other}, {DEVICE: {"memory": 2}})
-    assert in_use.allocated.capacity == {DEVICE: {"memory": 5}}
+    assert left == {POOL: {"d0": InUse(0, 1, {"memory": 2}), "d1": InUse(1)}}
+    assert in_use.by_pool[POOL]["d0"] == InUse(0, 2, {"memory": 5})

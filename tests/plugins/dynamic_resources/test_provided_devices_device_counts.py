@@ -22,8 +22,7 @@ class World:
 
     def __init__(self, *selectors: str) -> None:
         self.cache = Cache()
-        compile_selector = selector_compiler(Features())
-        self.known, self.counts = KnownDevices(compile_selector), DeviceCounts(compile_selector)
+        self.known, self.counts = KnownDevices(), DeviceCounts(selector_compiler(Features()))
         of_class = device_class()
         for expression in selectors:
             of_class.spec.selectors.add().cel.expression = expression

@@ -15,7 +15,6 @@ from podsched.plugins.dynamic_resources.documents import (
     read_resource_slice,
 )
 from podsched.plugins.dynamic_resources.errors import AllocationError
-from podsched.plugins.dynamic_resources.model import AllocatedState, Features
 from support.device_world import AttributeSelector, Document
 
 #: All devices are unlike, so that none stands for others. Three models, each in two racks.

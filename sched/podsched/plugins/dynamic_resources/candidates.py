@@ -39,13 +39,16 @@ class Candidates:
     ) -> None:
         self._node = node
         self._features = features
-        self._allocated = allocated
         self._compile = compile_selector
         self.devices: list[Candidate] = []
         for pool in pools:
+            in_use = allocated.get((pool.driver, pool.name), {})
             for piece, device in pool.devices():
                 identity = DeviceID(pool.driver, pool.name, device.name)
-                self.devices.append(Candidate(len(self.devices), identity, device, piece, pool))
+                use = in_use.get(device.name)
+                self.devices.append(
+                    Candidate(len(self.devices), identity, device, piece, pool, use)
+                )
         # By selector, and by the device's index: whether it matches.
         self._selected: dict[str, dict[int, bool]] = defaultdict(dict)
         # By the device's index: the capacity that the request would consume; None if the device
@@ -57,14 +60,6 @@ class Candidates:
         self._available: dict[Alternative, list[Candidate]] = {}
         # By claim and constraint, and by the device's index.
         self._values: dict[tuple[int, int], dict[int, Values | None]] = defaultdict(dict)
-
-    def is_allocated(self, candidate: Candidate) -> bool:
-        """Return whether the device is allocated exclusively."""
-        return candidate.id in self._allocated.devices
-
-    def consumed(self, candidate: Candidate) -> Amounts | None:
-        """Return the capacity that allocated shares consume of the device; None without shares."""
-        return self._allocated.capacity.get(candidate.id)
 
     def is_shareable(self, candidate: Candidate) -> bool:
         return self._features.consumable_capacity and candidate.device.allow_multiple_allocations
@@ -78,8 +73,7 @@ class Candidates:
         needs = self.needs(alternative, candidate)
         if not needs or not taken:
             return needs is not None
-        in_use = self._allocated.capacity.get(candidate.id, _NO_AMOUNTS)
-        return fits(needs, candidate.device.capacity, in_use, taken)
+        return fits(needs, candidate.device.capacity, candidate.consumed or _NO_AMOUNTS, taken)
 
     def needs(self, alternative: Alternative, candidate: Candidate) -> Amounts | None:
         """Return the capacity that a request would consume; None if the device does not suit.
@@ -123,7 +117,7 @@ class Candidates:
 
     def _is_available(self, alternative: Alternative, candidate: Candidate) -> bool:
         return (
-            (bool(alternative.request.admin_access) or not self.is_allocated(candidate))
+            (bool(alternative.request.admin_access) or not candidate.is_allocated)
             and self.needs(alternative, candidate) is not None
             and self.tolerates(alternative, candidate)
             and all(
@@ -168,7 +162,7 @@ class Candidates:
         if not self._features.consumable_capacity:
             return _NO_AMOUNTS
         needs = consumed_capacity(request.capacity, device.capacity)
-        in_use = self._allocated.capacity.get(candidate.id, _NO_AMOUNTS)
+        in_use = candidate.consumed or _NO_AMOUNTS
         fit = needs is not None and fits(needs, device.capacity, in_use, _NO_AMOUNTS)
         return needs if fit else None
 

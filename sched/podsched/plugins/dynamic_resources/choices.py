@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from podsched.plugins.dynamic_resources.model import (
+    Amount,
     Device,
     DeviceClass,
     DeviceID,
     ExactDeviceRequest,
+    InUse,
     ResourceClaim,
     ResourceSlice,
 )
@@ -24,6 +27,17 @@ class Candidate:
     device: Device
     slice: ResourceSlice
     pool: Pool
+    in_use: InUse | None = None
+
+    @property
+    def is_allocated(self) -> bool:
+        """Whether the device is allocated exclusively."""
+        return self.in_use is not None and self.in_use.exclusive > 0
+
+    @property
+    def consumed(self) -> Mapping[str, Amount] | None:
+        """The capacity that allocated shares consume of the device; None without shares."""
+        return None if self.in_use is None else self.in_use.capacity
 
 
 @dataclass(slots=True, eq=False)

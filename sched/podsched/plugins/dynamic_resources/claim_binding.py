@@ -19,7 +19,7 @@ from podsched.plugins.dynamic_resources.extended_claims import (
     may_need_devices,
 )
 from podsched.plugins.dynamic_resources.extended_reservation import ExtendedReservations
-from podsched.plugins.dynamic_resources.model import Features, Node
+from podsched.plugins.dynamic_resources.free_devices import FreeDevices
 from podsched.plugins.dynamic_resources.node_search import Budget, NodeSearch, PodNeeds
 from podsched.plugins.dynamic_resources.pod_claims import ClaimUnusableError, usable_claims
 from podsched.plugins.dynamic_resources.pod_needs import NeedsReader
@@ -49,6 +49,7 @@ class ClaimBinding:
         self,
         reader: NeedsReader,
         devices: KnownDevices,
+        free: FreeDevices,
         search: NodeSearch,
         extended: ExtendedReservations,
         now: Callable[[], float],
@@ -59,6 +60,7 @@ class ClaimBinding:
         """``most_pauses``: of one search; ``timeout``: seconds that drivers may take to prepare."""
         self._reader = reader
         self._devices = devices
+        self._free = free
         self._search = search
         self._extended = extended
         self._now = now
@@ -82,7 +84,7 @@ class ClaimBinding:
             return unresolvable(str(why))
         node = cluster.nodes.node(row).metadata
         try:
-            allocations = self._allocate(node, needs, cluster) if needs.claims else []
+            allocations = self._allocate(row, needs, cluster) if needs.claims else []
         except AllocationError as why:
             return error(self._search.problem(why, node))
         if allocations is None:
@@ -115,12 +117,13 @@ class ClaimBinding:
             )
 
     def _allocate(
-        self, node: Node, needs: PodNeeds, cluster: ClusterView
+        self, row: int, needs: PodNeeds, cluster: ClusterView
     ) -> list[v1.AllocationResult] | None:
         """Return the allocations of the claims on a node, or None. Raises AllocationError."""
-        found = self._devices.free(cluster).allocate(needs.claims, node, Features())
+        found = self._free.allocate(needs.claims, needs.devices, cluster.nodes, row)
         if found is not None:
             return [found]
+        node = cluster.nodes.node(row).metadata
         return self._search.allocate(node, needs, Budget(self._most_pauses))
 
     def unreserve(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import insort
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
@@ -19,31 +19,28 @@ from podsched.api.extended_resources import extended_claim_owner
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import copy_of
 from podsched.framework.changed_keys import ChangedKeys
-from podsched.framework.nodes import ClusterView
+from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.pods import PodInfo
 from podsched.plugins.dynamic_resources.documents import (
     read_device_class,
     read_resource_claim,
     read_resource_slice,
 )
-from podsched.plugins.dynamic_resources.free_devices import FreeDevices
 from podsched.plugins.dynamic_resources.in_use import (
     ClaimKey,
     ClaimsByKey,
     DevicesInUse,
-    PoolKey,
     uses_of,
 )
 from podsched.plugins.dynamic_resources.model import (
-    AllocatedState,
     DeviceClass,
     Node,
+    PoolKey,
     ResourceClaim,
     ResourceSlice,
 )
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM, CLASS, RULE, SLICE
 from podsched.plugins.dynamic_resources.pools import reaches
-from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 from podsched.v1 import objects_pb2 as v1
 
 #: Max claims whose serialized specs are remembered.
@@ -58,39 +55,89 @@ _MOST_PARSED: Final = 1024
 DEVICE_KINDS: Final = (CLAIM, CLASS, SLICE, RULE)
 
 
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Content:
+    """What slices have in common that differ only in the names of slice, pool and node.
+
+    They share their devices, so selectors are evaluated once for all of them. ``number`` is never
+    used again. ``is_plain``: each device is used as a whole, and by the slice's nodes.
+    ``comes_last``: its pool is tried after others. ``suiting``: by the number of a kind of request,
+    the names of the suitable devices, or None (see ``free_devices``).
+    """
+
+    number: int
+    piece: ResourceSlice
+    is_plain: bool = field(init=False)
+    comes_last: bool = field(init=False)
+    suiting: dict[int, frozenset[str] | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        piece, devices = self.piece, self.piece.devices
+        self.is_plain = not (
+            piece.shared_counters
+            or piece.per_device_node_selection
+            or any(one.counter_sets or one.allow_multiple_allocations for one in devices)
+        )
+        self.comes_last = any(one.binding_conditions for one in devices)
+
+
+@dataclass(slots=True, eq=False)
+class StoredPool:
+    """A pool with its slices, ordered by name; ``contents``: theirs, in the same order.
+
+    ``nodes``: the nodes that slices name; "" stands for slices for several nodes. ``is_simple``:
+    the pool is complete and valid, all slices are for the same nodes and all contents plain.
+    """
+
+    slices: Sequence[ResourceSlice]
+    contents: Sequence[Content]
+    nodes: Collection[str] = field(init=False)
+    is_simple: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.nodes = {piece.nodes.node_name for piece in self.slices}
+        names = [device.name for piece in self.slices for device in piece.devices]
+        versions = {(piece.generation, piece.slice_count) for piece in self.slices}
+        self.is_simple = (
+            len(self.nodes) == 1
+            and len(versions) == 1
+            and len(self.slices) == self.slices[0].slice_count
+            and all(content.is_plain for content in self.contents)
+            and len(set(names)) == len(names)
+        )
+
+    @property
+    def comes_last(self) -> bool:
+        """Whether its devices are tried after those of other pools."""
+        return any(content.comes_last for content in self.contents)
+
+
 @dataclass(slots=True, eq=False)
 class Devices:
     """The devices of a cluster. All fields but ``classes`` are updated in place.
 
-    ``pools``: the slices of each pool. ``contents``: the number of each slice's ``_Content``, in
-    the same order. ``pools_of_node``: pools with a slice for this node only. ``other_pools``: pools
-    with a slice for several nodes. ``changed``: the journal of nodes whose slices changed; ""
-    stands for slices for several nodes.
+    ``pools_of_node``: pools with a slice for this node only. ``other_pools``: pools with a slice
+    for several nodes. ``changed``: the journal of nodes whose slices changed; "" stands for slices
+    for several nodes.
     """
 
     classes: Mapping[str, DeviceClass]
     classes_version: int
     in_use: DevicesInUse = field(default_factory=DevicesInUse)
-    pools: dict[PoolKey, Sequence[ResourceSlice]] = field(default_factory=dict)
-    contents: dict[PoolKey, Sequence[int]] = field(default_factory=dict)
+    pools: dict[PoolKey, StoredPool] = field(default_factory=dict)
     pools_of_node: dict[str, list[PoolKey]] = field(default_factory=dict)
     other_pools: list[PoolKey] = field(default_factory=list)
     changed: ChangedKeys[str] = field(default_factory=ChangedKeys)
 
-    @property
-    def allocated(self) -> AllocatedState:
-        """The devices in use."""
-        return self.in_use.allocated
-
-    def put(self, key: PoolKey, pieces: Sequence[tuple[ResourceSlice, int]]) -> None:
-        """Set the slices of a pool, with the numbers of their contents; none remove the pool."""
-        before = self.nodes_of(key)
+    def put(self, key: PoolKey, pieces: Sequence[tuple[ResourceSlice, Content]]) -> None:
+        """Set the slices of a pool, ordered by name, with their contents; none remove the pool."""
+        before = self.nodes_of([key])
         if pieces:
-            self.pools[key] = [piece for piece, _ in pieces]
-            self.contents[key] = tuple(number for _, number in pieces)
+            slices, contents = zip(*pieces, strict=True)
+            self.pools[key] = StoredPool(slices, contents)
         else:
-            del self.pools[key], self.contents[key]
-        now = self.nodes_of(key)
+            del self.pools[key]
+        now = self.nodes_of([key])
         for name in before - now:
             self._pools_by(name).remove(key)
             if name and not self.pools_of_node[name]:
@@ -105,7 +152,7 @@ class Devices:
 
     def slices_for(self, node: Node) -> list[ResourceSlice]:
         """Return all slices of the pools that the node may reach."""
-        return [piece for key in self.pools_for(node) for piece in self.pools[key]]
+        return [piece for key in self.pools_for(node) for piece in self.pools[key].slices]
 
     def situation(self, node: Node) -> Hashable | None:
         """Return a value; on nodes with equal values the same claims fit.
@@ -114,28 +161,30 @@ class Devices:
         """
         found = []
         for key in self.pools_for(node):
-            slices = self.pools[key]
-            if any(piece.per_device_node_selection for piece in slices):
+            pool = self.pools[key]
+            if any(piece.per_device_node_selection for piece in pool.slices):
                 return None
-            reached = tuple(reaches(node, piece.nodes) for piece in slices)
-            found.append((key[0], self.contents[key], reached, self.in_use.of_pool(key)))
+            numbers = tuple(content.number for content in pool.contents)
+            reached = tuple(reaches(node, piece.nodes) for piece in pool.slices)
+            found.append((key[0], numbers, reached, self.in_use.of_pool(key)))
         return tuple(found)
 
-    def nodes_of(self, pool: PoolKey) -> set[str]:
-        """Return the nodes that the slices of a pool name; "" for slices of several nodes."""
-        return {piece.nodes.node_name for piece in self.pools.get(pool, ())}
+    def nodes_of(self, pools: Iterable[PoolKey]) -> set[str]:
+        """Return the nodes that the slices of pools name; "" for slices for several nodes."""
+        return {name for key in pools if key in self.pools for name in self.pools[key].nodes}
 
     @property
     def position(self) -> tuple[int, int]:
         """The current position in the journals of devices in use and of slices."""
-        return self.in_use.position, self.changed.position
+        return self.in_use.touched.position, self.changed.position
 
     def touched_since(self, position: tuple[int, int]) -> Collection[str] | None:
         """Return the nodes whose devices, or their use, changed since; None: maybe all."""
-        pools, nodes = self.in_use.touched_since(position[0]), self.changed.since(position[1])
+        pools = self.in_use.touched.since(position[0])
+        nodes = self.changed.since(position[1])
         if pools is None or nodes is None:
             return None
-        found = {*nodes, *(name for pool in pools for name in self.nodes_of(pool))}
+        found = {*nodes, *self.nodes_of(pools)}
         return None if "" in found else found
 
     def pools_for(self, node: Node) -> list[PoolKey]:
@@ -144,16 +193,27 @@ class Devices:
         return sorted({*mine, *self.other_pools}) if self.other_pools else list(mine)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
-class _Content:
-    """The content of slices that differ only in the names of slice, pool and node.
+@dataclass(slots=True)
+class SeenDevices:
+    """The devices and nodes up to which values by row are current."""
 
-    They share their devices, so selectors are evaluated once for all of them. ``number`` is never
-    used again.
-    """
+    devices: Devices
+    nodes: tuple[int, int]
+    position: tuple[int, int]
 
-    number: int
-    piece: ResourceSlice
+    @classmethod
+    def of(cls, devices: Devices, nodes: NodeColumns) -> SeenDevices:
+        """Return the current ones."""
+        return cls(devices, (nodes.topology_version, nodes.size), devices.position)
+
+    def changed(self, devices: Devices, nodes: NodeColumns) -> list[int] | None:
+        """Return the rows whose devices, or their use, changed since; None: maybe all."""
+        if devices is not self.devices or (nodes.topology_version, nodes.size) != self.nodes:
+            return None
+        touched = devices.touched_since(self.position)
+        if touched is None:
+            return None
+        return [row for name in touched if (row := nodes.row_of(name)) is not None]
 
 
 @dataclass(slots=True, eq=False)
@@ -163,7 +223,7 @@ class _Slice:
     stored: v1.ResourceSlice
     rules: tuple[v1.DeviceTaintRule, ...]
     piece: ResourceSlice
-    content: _Content
+    content: Content
 
     @property
     def pool(self) -> PoolKey:
@@ -173,24 +233,19 @@ class _Slice:
 class KnownDevices:
     """Reads the devices of a cluster, and reads again only objects that changed."""
 
-    def __init__(
-        self, compile_selector: SelectorCompiler, *, tracks_consumers: bool = False
-    ) -> None:
+    def __init__(self, *, tracks_consumers: bool = False) -> None:
         """``tracks_consumers``: whether ``in_use`` must know the consumers of claims."""
-        self._compile = compile_selector
         self._tracks_consumers = tracks_consumers
         self._numbers = itertools.count(1)
         #: By the hash of what slices hold.
-        self._contents: WeakValueDictionary[bytes, _Content] = WeakValueDictionary()
+        self._contents: WeakValueDictionary[bytes, Content] = WeakValueDictionary()
         self._cluster: ClusterView | None = None
 
     def _begin(self, cluster: ClusterView) -> None:
         """Forget everything and start with another cluster."""
         self._cluster = cluster
         self._devices = Devices({}, -1)
-        self._free = FreeDevices({}, self._devices.in_use, self._compile)
         self._slices: dict[str, _Slice] = {}
-        self._of_pool: dict[PoolKey, dict[str, _Slice]] = {}
         #: The names of slices that changed and must be read.
         self._stale: dict[str, None] = {}
         #: A slice that was read in a thread, by name.
@@ -233,11 +288,6 @@ class KnownDevices:
             pass
         return self._devices.in_use
 
-    def free(self, cluster: ClusterView) -> FreeDevices:
-        """Return the current numbers of free devices."""
-        self.of(cluster)
-        return self._free
-
     def extended_claims(self, pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
         """Return the claims that are stored for the extended resources of a pod."""
         self.in_use(cluster)
@@ -250,10 +300,8 @@ class KnownDevices:
         classes = cluster.version(CLASS)
         if classes != self._devices.classes_version:
             read = map(read_device_class, map(to_manifest, cluster.list(CLASS)))
-            self._free.classes = {device_class.name: device_class for device_class in read}
-            self._devices = replace(
-                self._devices, classes=self._free.classes, classes_version=classes
-            )
+            by_name = {device_class.name: device_class for device_class in read}
+            self._devices = replace(self._devices, classes=by_name, classes_version=classes)
         slices, rules = cluster.assumed(SLICE), cluster.version(RULE)
         changed = slices.changed_since(self._slices_position)
         if changed is None or rules != self._rules_version:
@@ -295,7 +343,7 @@ class KnownDevices:
         content = self._contents.get(key)
         if content is None:
             piece = read_resource_slice(to_manifest(message))
-            content = self._contents[key] = _Content(next(self._numbers), piece)
+            content = self._contents[key] = Content(next(self._numbers), piece)
         piece = replace(
             content.piece,
             name=stored.metadata.name,
@@ -305,20 +353,16 @@ class KnownDevices:
         return _Slice(stored, rules, piece, content)
 
     def _replace(self, name: str, known: _Slice | None, read: _Slice | None) -> None:
-        touched: dict[PoolKey, None] = {}
         if known is not None:
-            del self._slices[name], self._of_pool[known.pool][name]
-            touched[known.pool] = None
+            del self._slices[name]
         if read is not None:
             self._slices[name] = read
-            self._of_pool.setdefault(read.pool, {})[name] = read
-            touched[read.pool] = None
-        for key in touched:
-            pieces = [piece for _, piece in sorted(self._of_pool[key].items())]
-            self._devices.put(key, [(piece.piece, piece.content.number) for piece in pieces])
-            self._free.put(key, [piece.piece for piece in pieces])
-            if not pieces:
-                del self._of_pool[key]
+        for key in dict.fromkeys(one.pool for one in (known, read) if one is not None):
+            stored = self._devices.pools.get(key)
+            names = {name, *(piece.name for piece in stored.slices)} if stored else {name}
+            pieces = [self._slices[each] for each in sorted(names & self._slices.keys())]
+            mine = [(each.piece, each.content) for each in pieces if each.pool == key]
+            self._devices.put(key, mine)
 
     def read_claims(self, cluster: ClusterView) -> Iterator[None]:
         """Read the claims that changed, with pauses about every millisecond."""

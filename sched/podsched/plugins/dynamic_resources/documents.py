@@ -18,11 +18,12 @@ from podsched.plugins.dynamic_resources.model import (
     Device,
     DeviceCapacity,
     DeviceClass,
-    DeviceID,
     DeviceRequest,
     ExactDeviceRequest,
+    InUse,
     Node,
     NodeSelection,
+    PoolKey,
     RequestPolicy,
     ResourceClaim,
     ResourceSlice,
@@ -86,14 +87,19 @@ def read_allocated_state(document: Document) -> AllocatedState:
 
     Its fields are ``devices``, ``sharedDevices`` and ``capacity``.
     """
-    return AllocatedState(
-        frozenset(_device_id(device) for device in document.get("devices") or ()),
-        frozenset(_device_id(device) for device in document.get("sharedDevices") or ()),
-        {
-            _device_id(device): _quantities(device.get("consumed"))
-            for device in document.get("capacity") or ()
-        },
-    )
+    found: dict[PoolKey, dict[str, InUse]] = {}
+
+    def use(of: Document) -> InUse:
+        pool = found.setdefault((of["driver"], of["pool"]), {})
+        return pool.setdefault(of["device"], InUse())
+
+    for device in document.get("devices") or ():
+        use(device).exclusive = 1
+    for device in document.get("sharedDevices") or ():
+        use(device).shares += 1
+    for device in document.get("capacity") or ():
+        use(device).capacity = _quantities(device.get("consumed"))
+    return found
 
 
 def _message(made: _M, document: Document) -> _M:
@@ -210,7 +216,3 @@ def _node_selection(document: Document) -> NodeSelection:
         bool(document.get("allNodes")),
         None if selector is None else _message(NodeSelector(), selector),
     )
-
-
-def _device_id(document: Document) -> DeviceID:
-    return DeviceID(document["driver"], document["pool"], document["device"])

@@ -162,12 +162,12 @@ class Equivalence:
             counters = (str(candidate.pool), frozenset(device.counters.items()))
         capacity: Hashable = None
         if self._candidates.is_shareable(candidate):
-            consumed = self._candidates.consumed(candidate)
+            consumed = candidate.consumed
             capacity = (
                 frozenset((name, offered.value) for name, offered in device.capacity.items()),
                 None if consumed is None else frozenset(consumed.items()),
             )
-        return self._candidates.is_allocated(candidate), counters, capacity
+        return candidate.is_allocated, counters, capacity
 
     def _seen(self, alternative: Alternative, candidate: Candidate) -> Hashable:
         """Return the properties of a device that a request sees; None if it does not suit."""

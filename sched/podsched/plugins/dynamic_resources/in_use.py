@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
-from typing import Any, Final, Generic, TypeVar
+from dataclasses import replace
+from typing import Final, Generic, TypeVar
 
 from podsched.framework.changed_keys import ChangedKeys
 from podsched.framework.nodes import ClusterView
 from podsched.lib.counted import listed
 from podsched.plugins.dynamic_resources.documents import amount_of
-from podsched.plugins.dynamic_resources.model import AllocatedState, Amount, DeviceID
+from podsched.plugins.dynamic_resources.model import (
+    AllocatedState,
+    Amount,
+    DeviceID,
+    InUse,
+    PoolKey,
+)
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM
 from podsched.v1 import objects_pb2 as v1
 
 #: Max pods that are named in the text about a claim.
 _MOST_PODS: Final = 2
-#: Driver and name of a pool.
-PoolKey = tuple[str, str]
 #: Namespace and name of a claim.
 ClaimKey = tuple[str, str]
 K = TypeVar("K", PoolKey, str)
@@ -64,42 +69,24 @@ class ClaimsByKey(Generic[K]):
 
 
 class DevicesInUse:
-    """The devices in use; ``allocated`` is a view that stays current.
+    """The devices in use.
 
-    ``changed`` is called with each device whose use changed.
+    ``by_pool`` stays current; no pool in it is empty. ``touched``: the journal of pools in which
+    the use of a device changed. ``consumers``: the consumers of claims with devices, by uid; the
+    owner may fill it, for ``freed_by``.
     """
 
     def __init__(self) -> None:
-        self._exclusive: dict[DeviceID, int] = {}
-        #: The number of shares of each device, and the capacity that they consume together.
-        self._shares: dict[DeviceID, int] = {}
-        self._capacity: dict[DeviceID, dict[str, Amount]] = {}
-        self._names: dict[PoolKey, set[str]] = {}
-        self._of_pool: dict[PoolKey, Hashable] = {}
+        self.by_pool: dict[PoolKey, dict[str, InUse]] = {}
+        self.touched: ChangedKeys[PoolKey] = ChangedKeys()
+        self.consumers: ClaimsByKey[str] = ClaimsByKey()
         self._uses: dict[ClaimKey, Sequence[Use]] = {}
         self._pools: ClaimsByKey[PoolKey] = ClaimsByKey()
-        #: The consumers of claims with devices, by uid; the owner may fill it, for ``freed_by``.
-        self.consumers: ClaimsByKey[str] = ClaimsByKey()
-        #: The journal of pools in which the use of a device changed.
-        self._touched: ChangedKeys[PoolKey] = ChangedKeys()
-        self.changed: Callable[[DeviceID], None] = _ignore
-        self.allocated = AllocatedState(self._exclusive, self._shares, self._capacity)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without ``changed``: in another process nothing changes."""
-        return self.__dict__ | {"changed": _ignore}
-
-    def __contains__(self, device: DeviceID) -> bool:
-        """Return whether a device is allocated exclusively."""
-        return device in self._exclusive
 
     def is_given_twice(self, device: DeviceID) -> bool:
         """Return whether two claims have a device exclusively, stored or assumed."""
-        return self._exclusive.get(device, 0) > 1
-
-    def is_shared(self, device: DeviceID) -> bool:
-        """Return whether shares of a device are allocated."""
-        return device in self._shares
+        use = self.by_pool.get(device[:2], {}).get(device.device)
+        return use is not None and use.exclusive > 1
 
     def put(self, claim: ClaimKey, uses: Sequence[Use]) -> None:
         """Set the devices of a claim."""
@@ -131,92 +118,66 @@ class DevicesInUse:
     def without(self, claims: Iterable[ClaimKey], pools: Iterable[PoolKey]) -> AllocatedState:
         """Return the devices in use of some pools if these claims had none."""
         left = DevicesInUse()
-        left._names = {pool: set(self._names[pool]) for pool in pools if pool in self._names}
-        devices = [DeviceID(*pool, name) for pool, names in left._names.items() for name in names]
-        left._exclusive = {
-            device: self._exclusive[device] for device in devices if device in self._exclusive
-        }
-        left._shares = {
-            device: self._shares[device] for device in devices if device in self._shares
-        }
-        left._capacity = {device: dict(self._capacity[device]) for device in left._shares}
+        for pool in pools:
+            if known := self.by_pool.get(pool):
+                left.by_pool[pool] = {
+                    name: replace(use, capacity=use.capacity and dict(use.capacity))
+                    for name, use in known.items()
+                }
         for device, consumed in (use for claim in claims for use in self._uses.get(claim, ())):
-            if device[:2] in left._names:
+            if device[:2] in left.by_pool:
                 left._remove(device, consumed)
-        return AllocatedState(left._exclusive, left._shares, left._capacity)
+        return left.by_pool
 
     @property
-    def claims(self) -> Set[tuple[str, str]]:
-        """The claims that have devices, by namespace and name."""
+    def claims(self) -> Set[ClaimKey]:
+        """The claims that have devices."""
         return self._uses.keys()
-
-    @property
-    def position(self) -> int:
-        """The current position in the journal of pools."""
-        return self._touched.position
-
-    def touched_since(self, position: int) -> Collection[PoolKey] | None:
-        """Return the pools in which the use of devices changed since; None: maybe all."""
-        return self._touched.since(position)
 
     def of_pool(self, pool: PoolKey) -> Hashable:
         """Return a value that is equal if the same devices of a pool are in use in the same way.
 
         It has no pool's name, so it is equal for pools of different nodes. None: none is in use.
         """
-        names = self._names.get(pool)
-        if not names:
+        used = self.by_pool.get(pool)
+        if used is None:
             return None
-        found = self._of_pool.get(pool)
-        if found is None:
-            found = self._of_pool[pool] = frozenset(
-                (name, self._use_of(DeviceID(*pool, name))) for name in names
+        return frozenset(
+            (
+                name,
+                use.exclusive > 0,
+                None if use.capacity is None else frozenset(use.capacity.items()),
             )
-        return found
-
-    def _use_of(self, device: DeviceID) -> Hashable:
-        capacity = self._capacity.get(device)
-        shares = None if capacity is None else frozenset(capacity.items())
-        return device in self._exclusive, shares
+            for name, use in used.items()
+        )
 
     def _add(self, device: DeviceID, consumed: Mapping[str, Amount] | None) -> None:
-        self._names.setdefault(device[:2], set()).add(device.device)
+        use = self.by_pool.setdefault(device[:2], {}).setdefault(device.device, InUse())
         if consumed is None:
-            self._exclusive[device] = self._exclusive.get(device, 0) + 1
+            use.exclusive += 1
         else:
-            self._shares[device] = self._shares.get(device, 0) + 1
-            amounts = self._capacity.setdefault(device, {})
+            use.shares += 1
+            use.capacity = use.capacity or {}
             for name, amount in consumed.items():
-                amounts[name] = amounts.get(name, 0) + amount
-        self._note(device)
+                use.capacity[name] = use.capacity.get(name, 0) + amount
+        self.touched.add(device[:2])
 
     def _remove(self, device: DeviceID, consumed: Mapping[str, Amount] | None) -> None:
-        if consumed is not None:
-            self._remove_share(device, consumed)
-        elif self._exclusive[device] > 1:
-            self._exclusive[device] -= 1
+        pool = self.by_pool[device[:2]]
+        use = pool[device.device]
+        if consumed is None:
+            use.exclusive -= 1
         else:
-            del self._exclusive[device]
-        if device not in self._exclusive and device not in self._shares:
-            names = self._names[device[:2]]
-            names.discard(device.device)
-            if not names:
-                del self._names[device[:2]]
-        self._note(device)
-
-    def _remove_share(self, device: DeviceID, consumed: Mapping[str, Amount]) -> None:
-        self._shares[device] -= 1
-        if not self._shares[device]:
-            del self._shares[device], self._capacity[device]
-            return
-        amounts = self._capacity[device]
-        for name, amount in consumed.items():
-            amounts[name] -= amount
-
-    def _note(self, device: DeviceID) -> None:
-        self._of_pool.pop(device[:2], None)
-        self._touched.add(device[:2])
-        self.changed(device)
+            use.shares -= 1
+            capacity = use.capacity or {}
+            for name, amount in consumed.items():
+                capacity[name] -= amount
+            use.capacity = capacity if use.shares else None
+        if not use.exclusive and not use.shares:
+            del pool[device.device]
+            if not pool:
+                del self.by_pool[device[:2]]
+        self.touched.add(device[:2])
 
 
 def users_of_devices(in_use: DevicesInUse, cluster: ClusterView) -> Callable[[DeviceID], str]:
@@ -234,7 +195,3 @@ def _user(claim: v1.ResourceClaim) -> str:
     shown = listed(pods, _MOST_PODS)
     name = f"in use by claim {claim.metadata.namespace}/{claim.metadata.name}"
     return f"{name} for pod{'s' if len(pods) > 1 else ''} {shown}" if shown else name
-
-
-def _ignore(device: DeviceID) -> None:
-    return None

@@ -6,8 +6,8 @@ configurations stay messages of the API.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple
@@ -69,6 +69,10 @@ class Fault(StrEnum):
     DISTINCT = "distinct"
     #: Pools of different drivers with the same name share their counters.
     POOL_NAME = "pool-name"
+
+
+#: Driver and name of a pool.
+PoolKey = tuple[str, str]
 
 
 class DeviceID(NamedTuple):
@@ -205,10 +209,18 @@ class ResourceClaim:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class AllocatedState:
-    """The devices in use: exclusively, by shares, and the capacity that shares consume."""
+@dataclass(slots=True)
+class InUse:
+    """How a device is in use.
 
-    devices: Collection[DeviceID] = ()
-    shared: Collection[DeviceID] = ()
-    capacity: Mapping[DeviceID, Mapping[str, Amount]] = field(default_factory=dict)
+    ``exclusive``: the number of claims that have it for themselves. ``shares``: the number of
+    shares; ``capacity``: what they consume together, None without shares.
+    """
+
+    exclusive: int = 0
+    shares: int = 0
+    capacity: dict[str, Amount] | None = None
+
+
+#: The devices in use, by pool and name.
+AllocatedState = Mapping[PoolKey, Mapping[str, InUse]]

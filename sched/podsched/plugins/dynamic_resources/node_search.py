@@ -14,7 +14,7 @@ from podsched.framework.nodes import Bools, Int64s, NodeColumns
 from podsched.framework.verdicts import Rows
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.changed_pods import Changed
-from podsched.plugins.dynamic_resources.devices import Devices
+from podsched.plugins.dynamic_resources.devices import Devices, SeenDevices
 from podsched.plugins.dynamic_resources.errors import (
     AllocationAborted,
     AllocationError,
@@ -117,13 +117,10 @@ class Budget:
 class Outcomes:
     """The outcomes of searches for claims with the same specs by row: a score, or a constant below.
 
-    They are valid for these ``devices`` and ``nodes`` (topology version, size), up to the
-    ``position`` in the journals of the devices.
+    They are valid for the devices that are ``seen``.
     """
 
-    devices: Devices
-    nodes: tuple[int, int]
-    position: tuple[int, int]
+    seen: SeenDevices
     by_row: Int64s
 
     UNKNOWN: ClassVar[int] = -1
@@ -146,22 +143,19 @@ class NodeSearch:
 
     def outcomes(self, needs: PodNeeds, nodes: NodeColumns) -> Int64s:
         """Return the outcomes by row of ``nodes.base``; the caller may write unknown ones."""
-        devices, base = needs.devices, nodes.base
-        version = (base.topology_version, base.size)
+        base = nodes.base
+        seen = SeenDevices.of(needs.devices, base)
         found = self._columns.get(needs.specs)
-        if found is not None and found.devices is devices and found.nodes == version:
-            touched = devices.touched_since(found.position)
-            if touched is not None:
-                rows = (base.row_of(name) for name in touched)
-                found.by_row[[row for row in rows if row is not None]] = Outcomes.UNKNOWN
-                found.position = devices.position
-                return found.by_row
-        if len(self._columns) >= _MOST_COLUMNS:
-            self._columns.clear()
-        by_row = np.full(base.size, Outcomes.UNKNOWN, dtype=np.int64)
-        made = Outcomes(devices, version, devices.position, by_row)
-        self._columns[needs.specs] = made
-        return made.by_row
+        changed = None if found is None else found.seen.changed(needs.devices, base)
+        if found is None or changed is None:
+            if len(self._columns) >= _MOST_COLUMNS:
+                self._columns.clear()
+            by_row = np.full(base.size, Outcomes.UNKNOWN, dtype=np.int64)
+            found = self._columns[needs.specs] = Outcomes(seen, by_row)
+        else:
+            found.by_row[changed] = Outcomes.UNKNOWN
+            found.seen = seen
+        return found.by_row
 
     def prepare(
         self, needs: PodNeeds, nodes: NodeColumns, rows: Rows, most_pauses: int
@@ -258,7 +252,7 @@ class NodeSearch:
         return Allocator(
             devices.classes.values(),
             devices.slices_for(node),
-            devices.allocated if allocated is None else allocated,
+            devices.in_use.by_pool if allocated is None else allocated,
             self._compile_selector,
             Features(),
         )

@@ -55,7 +55,7 @@ from podsched.plugins.dynamic_resources.devices import DEVICE_KINDS, KnownDevice
 from podsched.plugins.dynamic_resources.events import dynamic_resources_events
 from podsched.plugins.dynamic_resources.extended_claims import may_need_devices
 from podsched.plugins.dynamic_resources.extended_reservation import ExtendedReservations
-from podsched.plugins.dynamic_resources.free_devices import DevicesAhead
+from podsched.plugins.dynamic_resources.free_devices import DevicesAhead, FreeDevices
 from podsched.plugins.dynamic_resources.lacking import parts_of, requirements_of
 from podsched.plugins.dynamic_resources.node_search import (
     Budget,
@@ -122,7 +122,8 @@ class DynamicResources:
         #: Max pauses of the searches that ``prepare`` makes in steps.
         self._most_steps = int(timeout * _PAUSES_PER_SECOND)
         self._compile_selector = RememberedSelectors(compile_selector)
-        self._devices = KnownDevices(self._compile_selector, tracks_consumers=self._preempts)
+        self._devices = KnownDevices(tracks_consumers=self._preempts)
+        self._free = FreeDevices(self._compile_selector)
         self._search = NodeSearch(self._compile_selector)
         self._needs = NeedsReader(self._devices)
         self._extended = ExtendedReservations(self._devices)
@@ -137,6 +138,7 @@ class DynamicResources:
         self._binding = ClaimBinding(
             self._needs,
             self._devices,
+            self._free,
             self._search,
             self._extended,
             now,
@@ -199,15 +201,13 @@ class DynamicResources:
     ) -> Iterator[Callable[[], object] | None]:
         """Prepare for one variant of the needs; ``mine``: the mask of its rows."""
         began = self._devices.of(cluster)
-        free = self._devices.free(cluster)
-        jobs = free.prepare(needs.claims, self._compile_selector, is_late)
-        for count, job in enumerate(jobs):
+        for count, job in enumerate(self._free.prepare(needs.claims, began, is_late)):
             yield job
             # Slices and classes may have changed meanwhile.
             yield from self._devices.prepare(cluster)
             if count > self._most_steps or self._devices.of(cluster) is not began:
                 return
-        fitting = self._devices.free(cluster).fitting(needs.claims, cluster.nodes)
+        fitting = self._free.fitting(needs.claims, began, cluster.nodes)
         unsure = cluster.nodes.alive if fitting is None else fitting.unsure
         if unsure.any():
             known = min(len(mine), len(unsure))  # Rows may have been added meanwhile.
@@ -231,8 +231,9 @@ class DynamicResources:
         return PreFilterResult()
 
     def _with_fitting(self, needs: PodNeeds, cluster: ClusterView) -> PodNeeds:
-        fitting = self._devices.free(cluster).fitting(needs.claims, cluster.nodes)
-        return replace(needs, fitting=fitting)
+        return replace(
+            needs, fitting=self._free.fitting(needs.claims, needs.devices, cluster.nodes)
+        )
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject nodes that cannot use the allocated devices, or have no devices to allocate.

@@ -12,7 +12,6 @@ from podsched.api.node_selectors import compile_node_selector
 from podsched.plugins.dynamic_resources.model import (
     Amount,
     Device,
-    DeviceID,
     Features,
     Node,
     NodeSelection,
@@ -44,11 +43,10 @@ class Pool:
             for device in piece.devices:
                 yield piece, device
 
-    def all_devices(self) -> Iterator[tuple[DeviceID, Device]]:
-        """Yield all devices of the pool with their IDs, those of other nodes included."""
+    def all_devices(self) -> Iterator[Device]:
+        """Yield all devices of the pool, those of other nodes included."""
         for piece in (*self.slices, *self.other_slices):
-            for device in piece.devices:
-                yield DeviceID(self.driver, self.name, device.name), device
+            yield from piece.devices
 
 
 def reaches(node: Node, nodes: NodeSelection) -> bool:
@@ -145,7 +143,7 @@ def _checked(pool: Pool, features: Features) -> Pool:
     known = {(name, counter) for name, counters in counter_sets for counter in counters}
     unknown = any(
         device.counter_sets - pool.counter_sets.keys() or device.counters.keys() - known
-        for _, device in pool.all_devices()
+        for device in pool.all_devices()
     )
     repeated = len(pool.counter_sets) != len(counter_sets) or _has_repeated_names(pool.slices)
     return invalid if unknown or repeated else pool

@@ -11,9 +11,14 @@ import numpy as np
 from podsched.api.cel.errors import CompileError, EvaluationError
 from podsched.framework.nodes import ClusterView, Int64s, NodeColumns
 from podsched.framework.pods import PodInfo
-from podsched.plugins.dynamic_resources.devices import DEVICE_KINDS, Devices, KnownDevices
+from podsched.plugins.dynamic_resources.devices import (
+    DEVICE_KINDS,
+    Devices,
+    KnownDevices,
+    SeenDevices,
+)
 from podsched.plugins.dynamic_resources.errors import AllocationAborted
-from podsched.plugins.dynamic_resources.model import DeviceClass, DeviceID, Node
+from podsched.plugins.dynamic_resources.model import DeviceClass, Node
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM
 from podsched.plugins.dynamic_resources.pod_needs import NeedsReader
 from podsched.plugins.dynamic_resources.pools import reaches
@@ -29,11 +34,9 @@ Counts = Int64s
 
 @dataclass(slots=True)
 class _Known:
-    """The counts of a class, and the versions for which they are valid."""
+    """The counts of a class, and the devices for which they are valid."""
 
-    devices: Devices
-    nodes: Hashable
-    position: tuple[int, int]
+    seen: SeenDevices
     counts: Counts
 
 
@@ -58,32 +61,28 @@ class DeviceCounts:
 
     def prepare(self, class_name: str, devices: Devices, nodes: NodeColumns) -> Iterator[None]:
         """Count with pauses about every millisecond, so that ``of`` has little left to do."""
-        of_class = devices.classes[class_name]
-        version = devices.classes_version, nodes.topology_version, nodes.size
+        of_class, seen = devices.classes[class_name], SeenDevices.of(devices, nodes)
         known = self._known.get(class_name)
-        position, touched = devices.position, None
-        if known is not None and known.devices.in_use is devices.in_use and known.nodes == version:
-            touched = devices.touched_since(known.position)
-        if known is None or touched is None:
+        rows = None if known is None else known.seen.changed(devices, nodes)
+        if known is None or rows is None:
             counts = np.zeros((2, nodes.size), dtype=np.int64)
             rows = np.flatnonzero(nodes.alive).tolist()
         else:
             counts = known.counts.copy()
-            rows = [row for name in touched if (row := nodes.row_of(name)) is not None]
         for place, row in enumerate(rows, start=1):
             # Nodes may be gone after a pause; then all is counted again.
             if row < nodes.size and nodes.alive[row]:
                 counts[:, row] = self._count(of_class, devices, nodes.node(row).metadata)
             if place % _ROWS_PER_PAUSE == 0:
                 yield
-        self._known[class_name] = _Known(devices, version, position, counts)
+        self._known[class_name] = _Known(seen, counts)
 
     def _count(self, of_class: DeviceClass, devices: Devices, node: Node) -> tuple[int, int]:
         there = used = 0
-        allocated = devices.allocated
         try:
             for piece in devices.slices_for(node):
                 by_device = bool(piece.per_device_node_selection)
+                in_use = devices.in_use.by_pool.get((piece.driver, piece.pool), {})
                 if not by_device and not reaches(node, piece.nodes):
                     continue
                 for device in piece.devices:
@@ -93,9 +92,8 @@ class DeviceCounts:
                         self._compile(expression or "").matches(device.view)
                         for expression in of_class.selectors
                     ):
-                        identity = DeviceID(piece.driver, piece.pool, device.name)
                         there += 1
-                        used += identity in allocated.devices or identity in allocated.shared
+                        used += device.name in in_use
         except (AllocationAborted, CompileError, EvaluationError):
             return 0, 0
         return there, used

@@ -69,7 +69,7 @@ def _prepared(
     """Return the requests and the devices of a node. Raises AllocationError."""
     features, devices = Features(), needs.devices
     pools = gather_pools(devices.slices_for(node), node, features)
-    candidates = Candidates(pools, node, features, devices.allocated, compile_selector)
+    candidates = Candidates(pools, node, features, devices.in_use.by_pool, compile_selector)
     levels = Requests(devices.classes, pools, candidates, features).levels(needs.claims)
     return levels, candidates
 
@@ -134,7 +134,7 @@ def _steps_of_request(
         yield Measured(f"{name} with the requested capacity", wanted, len(suitable))
     tolerated = [each for each in suitable if candidates.tolerates(alternative, each)]
     yield Measured(f"{name} whose taints it tolerates", wanted, len(tolerated))
-    usable = [each for each in tolerated if not _is_in_use(alternative, each, candidates)]
+    usable = [each for each in tolerated if not _is_in_use(alternative, each)]
     free += usable
     example = ""
     if len(usable) < wanted:
@@ -151,8 +151,8 @@ def _name(alternative: Alternative) -> str:
     return f"{claim}, request {alternative.full_name}"
 
 
-def _is_in_use(alternative: Alternative, candidate: Candidate, candidates: Candidates) -> bool:
-    return not alternative.request.admin_access and candidates.is_allocated(candidate)
+def _is_in_use(alternative: Alternative, candidate: Candidate) -> bool:
+    return not alternative.request.admin_access and candidate.is_allocated
 
 
 def _in_use(taken: Sequence[DeviceID], node: Node, users: Users) -> str:
@@ -265,7 +265,7 @@ def _why_not(
             f"{taint.key}={taint.value}:{taint.effect}" for taint in each.device.taints
         )
         return f"taint {taints}"
-    if _is_in_use(alternative, each, candidates):
+    if _is_in_use(alternative, each):
         return users(each.id) or "in use"
     return ""
 

@@ -16,8 +16,7 @@ from operator import itemgetter
 from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, Level
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
-from podsched.plugins.dynamic_resources.in_use import PoolKey
-from podsched.plugins.dynamic_resources.model import MAX_RESULTS, Amount
+from podsched.plugins.dynamic_resources.model import MAX_RESULTS, Amount, PoolKey
 from podsched.plugins.dynamic_resources.taken import TakenDevices
 
 #: For each counter of a counter set, the devices with the amount they consume, least first.

@@ -89,7 +89,7 @@ class TakenDevices:
         """
         if claims := self._claims.get(candidate.index):
             return not alternative.request.admin_access or alternative.claim_index in claims
-        return not alternative.request.admin_access and self._candidates.is_allocated(candidate)
+        return not alternative.request.admin_access and candidate.is_allocated
 
     def fits(self, alternative: Alternative, candidate: Candidate) -> bool:
         """Return whether the device suits and has enough capacity left. Raises AllocationError."""
@@ -174,8 +174,7 @@ class TakenDevices:
         if not self._candidates.is_shareable(candidate):
             return False
         shares = self._shares.get(candidate.index)
-        in_use = self._candidates.consumed(candidate) is not None
-        return in_use or (shares is not None and shares.count > 0)
+        return candidate.consumed is not None or (shares is not None and shares.count > 0)
 
     def _checked(
         self, alternative: Alternative, candidate: Candidate, has_counters: bool, *, must: bool
@@ -288,15 +287,9 @@ class Counters:
             for name, counters in pool.counter_sets.items()
             for counter, amount in counters.items()
         }
-        allocated = self._allocated
-        for identity, device in pool.all_devices():
-            if not device.counter_sets:
-                continue
-            if (
-                identity in allocated.devices
-                or identity in allocated.shared
-                or identity in allocated.capacity
-            ):
+        in_use = self._allocated.get((pool.driver, pool.name), {})
+        for device in pool.all_devices():
+            if device.counter_sets and device.name in in_use:
                 # Without DRAPartitionableDevices, the pool has no counters.
                 for counter in device.counters.keys() & left.keys():
                     left[counter] -= device.counters[counter]
