@@ -15,6 +15,7 @@ from podsched.plugins.dynamic_resources.documents import (
     read_resource_slice,
 )
 from podsched.plugins.dynamic_resources.errors import AllocationError
+from podsched.plugins.dynamic_resources.model import Features
 from support.device_world import AttributeSelector, Document
 
 #: All devices are unlike, so that none stands for others. Three models, each in two racks.
@@ -44,7 +45,7 @@ def choices(wanted: list[Document], constraints: list[Document]) -> int:
     allocator = Allocator(
         [read_device_class({"metadata": {"name": "any"}})],
         [read_resource_slice(of_slice)],
-        AllocatedState(),
+        {},
         AttributeSelector,
         Features(),
     )
