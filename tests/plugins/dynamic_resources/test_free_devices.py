@@ -30,6 +30,7 @@ from podsched.plugins.dynamic_resources.model import (
     DeviceID,
     Features,
     Node,
+    NodeSelection,
     PoolKey,
     ResourceClaim,
     ResourceSlice,
@@ -241,6 +242,17 @@ def test_columns_follow_nodes_that_come_and_go() -> None:
     assert not fitting.fits.any()
     situation.nodes.add_node(make_node("another"))
     situation.nodes.add_node(make_node("node"))
+    assert situation.check()
+
+
+def test_columns_tell_nothing_while_a_pool_of_several_nodes_has_suitable_devices() -> None:
+    situation = Situation(plain())
+    assert situation.check()
+    (pool,) = situation.devices.pools.values()
+    anywhere = [replace(of, nodes=NodeSelection(all_nodes=True)) for of in pool.slices]
+    situation.put((DRIVER, "anywhere"), anywhere)
+    assert situation.fitting() is None
+    situation.put((DRIVER, "anywhere"), ())
     assert situation.check()
 
 
