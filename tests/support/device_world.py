@@ -49,8 +49,9 @@ def allocator_of(
     slices: Sequence[Document], classes: Sequence[Document] = (), **options: Any
 ) -> Allocator:
     """An allocator for documents of slices and of classes, by default one, ``any``."""
+    read = map(read_device_class, classes or [{"metadata": {"name": "any"}}])
     return Allocator(
-        [read_device_class(of) for of in classes or [{"metadata": {"name": "any"}}]],
+        {of_class.name: of_class for of_class in read},
         [read_resource_slice(of) for of in slices],
         {},
         AttributeSelector,

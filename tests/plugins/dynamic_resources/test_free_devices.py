@@ -101,7 +101,7 @@ class Situation:
     def search(self, claims: Sequence[ResourceClaim]) -> Any:
         """Return the allocations, None, or the error's text."""
         allocator = Allocator(
-            self.devices.classes.values(),
+            self.devices.classes,
             self.slices,
             self.in_use.by_pool,
             AttributeSelector,

@@ -43,7 +43,7 @@ def choices(wanted: list[Document], constraints: list[Document]) -> int:
     requests = [{"name": f"r{n}", "exactly": request | of} for n, of in enumerate(wanted)]
     spec = {"devices": {"requests": requests, "constraints": constraints}}
     allocator = Allocator(
-        [read_device_class({"metadata": {"name": "any"}})],
+        {"any": read_device_class({"metadata": {"name": "any"}})},
         [read_resource_slice(of_slice)],
         {},
         AttributeSelector,

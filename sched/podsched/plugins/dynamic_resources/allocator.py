@@ -5,7 +5,7 @@ It does not have the faults of v1.36.2 that docs/devices.md lists, unless ``faul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 
 from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.choices import Alternative
@@ -39,7 +39,7 @@ class Allocator:
 
     def __init__(
         self,
-        classes: Iterable[DeviceClass],
+        classes: Mapping[str, DeviceClass],
         slices: Sequence[ResourceSlice],
         allocated: AllocatedState,
         compile_selector: SelectorCompiler,
@@ -48,7 +48,7 @@ class Allocator:
         faults: Collection[Fault] = (),
         prune: bool = True,
     ) -> None:
-        self._classes = {device_class.name: device_class for device_class in classes}
+        self._classes = classes
         self._slices = slices
         self._allocated = allocated
         self._compile_selector = compile_selector

@@ -36,8 +36,9 @@ def run_case(
     The outcome is "allocated", "none" (they do not fit), "error", or "aborted" (by
     ``should_stop``). Raises KeyError, TypeError or ValueError if the document is not a case.
     """
+    classes = [read_device_class(document) for document in case.get("classes") or ()]
     allocator = Allocator(
-        [read_device_class(document) for document in case.get("classes") or ()],
+        {device_class.name: device_class for device_class in classes},
         [read_resource_slice(document) for document in case.get("slices") or ()],
         read_allocated_state(case.get("allocated") or {}),
         compile_selector,

@@ -6,6 +6,7 @@ devices of its victims, and nominated pods get devices first.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Final, cast
 
@@ -22,6 +23,7 @@ from podsched.plugins.dynamic_resources.errors import (
     AllocationError,
     InvalidPools,
 )
+from podsched.plugins.dynamic_resources.extended_claims import IN_MEMORY
 from podsched.plugins.dynamic_resources.extended_reservation import ExtendedReservations
 from podsched.plugins.dynamic_resources.model import ResourceClaim
 from podsched.plugins.dynamic_resources.node_search import (
@@ -30,7 +32,7 @@ from podsched.plugins.dynamic_resources.node_search import (
     Outcomes,
     PodNeeds,
 )
-from podsched.plugins.dynamic_resources.pod_claims import CLAIM
+from podsched.plugins.dynamic_resources.pod_claims import CLAIM, ClaimUnusableError
 from podsched.plugins.dynamic_resources.pod_needs import NeedsReader
 from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.rows.matching import match_terms
@@ -106,7 +108,7 @@ class DeviceFilter:
             node = nodes.node(int(rows[index])).metadata
             try:
                 if index in changes:
-                    found[index] = self._search.find_after(node, needs, changes[index], budget)
+                    found[index] = self._search.find(node, needs, budget, changes[index])
                 else:
                     found[index] = known[base[index]] = self._search.find(node, needs, budget)
             except AllocationError as why:
@@ -143,12 +145,18 @@ class DeviceFilter:
         return {place: changes for place, changes in found.items() if changes}
 
     def _unallocated(self, row: int, pod: PodInfo) -> list[ResourceClaim]:
-        """Return the claims of a pod on a node that are not allocated, nor assumed to be."""
-        cluster = self._handle.cluster
-        found = self._reader.unallocated(pod, cluster)
-        lacking = self._reader.lacking(pod, cluster, row)
-        if lacking is not None and not self._extended.has(pod):
-            found.append(lacking)
+        """Return the claims of a pod on a node that are not allocated, nor assumed to be.
+
+        Return no claims if one of them is unusable.
+        """
+        try:
+            claims = self._reader.on_row(pod, self._handle.cluster, row).claims
+        except ClaimUnusableError:
+            return []
+        found = [claim for claim in claims if claim.name != IN_MEMORY]
+        if len(found) < len(claims) and not self._extended.has(pod):
+            # Several pods may have one, so the names must differ.
+            found.append(replace(claims[-1], name=f"{IN_MEMORY} of {pod.name}"))
         return found
 
     def waits_for_devices(self, pod: PodInfo, cluster: ClusterView, needs: PodNeeds) -> bool:
@@ -168,6 +176,6 @@ class DeviceFilter:
         if not left:
             return False
         try:
-            return self._search.find_after(node, needs, left, Budget(self._most_pauses)) >= 0
+            return self._search.find(node, needs, Budget(self._most_pauses), left) >= 0
         except AllocationError:
             return False

@@ -152,27 +152,13 @@ class DevicesInUse:
         )
 
     def _add(self, device: DeviceID, consumed: Mapping[str, Amount] | None) -> None:
-        use = self.by_pool.setdefault(device[:2], {}).setdefault(device.device, InUse())
-        if consumed is None:
-            use.exclusive += 1
-        else:
-            use.shares += 1
-            use.capacity = use.capacity or {}
-            for name, amount in consumed.items():
-                use.capacity[name] = use.capacity.get(name, 0) + amount
+        self.by_pool.setdefault(device[:2], {}).setdefault(device.device, InUse()).add(consumed)
         self.touched.add(device[:2])
 
     def _remove(self, device: DeviceID, consumed: Mapping[str, Amount] | None) -> None:
         pool = self.by_pool[device[:2]]
         use = pool[device.device]
-        if consumed is None:
-            use.exclusive -= 1
-        else:
-            use.shares -= 1
-            capacity = use.capacity or {}
-            for name, amount in consumed.items():
-                capacity[name] -= amount
-            use.capacity = capacity if use.shares else None
+        use.remove(consumed)
         if not use.exclusive and not use.shares:
             del pool[device.device]
             if not pool:

@@ -221,6 +221,27 @@ class InUse:
     shares: int = 0
     capacity: dict[str, Amount] | None = None
 
+    def add(self, consumed: Mapping[str, Amount] | None) -> None:
+        """Add a share that consumes this capacity; None: a claim has the device for itself."""
+        if consumed is None:
+            self.exclusive += 1
+            return
+        self.shares += 1
+        self.capacity = self.capacity or {}
+        for name, amount in consumed.items():
+            self.capacity[name] = self.capacity.get(name, 0) + amount
+
+    def remove(self, consumed: Mapping[str, Amount] | None) -> None:
+        """Remove what was added."""
+        if consumed is None:
+            self.exclusive -= 1
+            return
+        self.shares -= 1
+        capacity = self.capacity or {}
+        for name, amount in consumed.items():
+            capacity[name] -= amount
+        self.capacity = capacity if self.shares else None
+
 
 #: The devices in use, by pool and name.
 AllocatedState = Mapping[PoolKey, Mapping[str, InUse]]

@@ -13,7 +13,7 @@ from podsched.api.node_selectors import NodeTerms
 from podsched.framework.nodes import Bools, Int64s, NodeColumns
 from podsched.framework.verdicts import Rows
 from podsched.plugins.dynamic_resources.allocator import Allocator
-from podsched.plugins.dynamic_resources.changed_pods import Changed
+from podsched.plugins.dynamic_resources.changed_pods import NOT_CHANGED, Changed
 from podsched.plugins.dynamic_resources.devices import Devices, SeenDevices
 from podsched.plugins.dynamic_resources.errors import (
     AllocationAborted,
@@ -186,33 +186,23 @@ class NodeSearch:
             if key == self._key(node, needs):
                 self._remember(key, found)
 
-    def find(self, node: Node, needs: PodNeeds, budget: Budget) -> int:
-        """Return the outcome on a node.
+    def find(
+        self, node: Node, needs: PodNeeds, budget: Budget, changes: Changed = NOT_CHANGED
+    ) -> int:
+        """Return the outcome on a node, after pods were removed or added.
 
         Raises AllocationError; AllocationAborted if the budget is spent.
         """
-        key = self._key(node, needs)
+        key = None if changes else self._key(node, needs)
         if key is not None and key in self._outcomes:
             return self._outcomes[key]
         try:
-            found = _outcome(needs, self.allocate(node, needs, budget))
+            found = _outcome(needs, self.allocate(node, needs, budget, changes))
         except InvalidPools:
             return Outcomes.INVALID
         if key is not None:
             self._remember(key, found)
         return found
-
-    def find_after(self, node: Node, needs: PodNeeds, changes: Changed, budget: Budget) -> int:
-        """Return the outcome on a node after pods were removed or added. Raises like ``find``."""
-        devices = needs.devices
-        allocated = devices.in_use.without(changes.freed, devices.pools_for(node))
-        allocator = self._allocator(node, needs, allocated)
-        claims = [*changes.first, *needs.claims]
-        try:
-            found = allocator.allocate(node, claims, budget.limit())
-        except InvalidPools:
-            return Outcomes.INVALID
-        return Outcomes.NONE if found is None else 0
 
     def _key(self, node: Node, needs: PodNeeds) -> Hashable | None:
         """Return a key; nodes and needs with the same key have the same outcome.
@@ -230,13 +220,15 @@ class NodeSearch:
         self._outcomes[key] = outcome
 
     def allocate(
-        self, node: Node, needs: PodNeeds, budget: Budget
+        self, node: Node, needs: PodNeeds, budget: Budget, changes: Changed = NOT_CHANGED
     ) -> list[v1.AllocationResult] | None:
         """Return the allocations of the claims in order; None if they do not fit.
 
         Raises AllocationError; AllocationAborted if the budget is spent.
         """
-        return self._allocator(node, needs).allocate(node, needs.claims, budget.limit())
+        allocator, claims = self._allocator(node, needs, changes), (*changes.first, *needs.claims)
+        found = allocator.allocate(node, claims, budget.limit())
+        return None if found is None else found[len(changes.first) :]
 
     def problem(self, why: AllocationError, node: Node) -> str:
         """Return why a search failed, and count it if it ran out of time."""
@@ -245,17 +237,13 @@ class NodeSearch:
         self.unfinished += 1
         return f"node {node.name}: timed out trying to allocate devices"
 
-    def _allocator(
-        self, node: Node, needs: PodNeeds, allocated: AllocatedState | None = None
-    ) -> Allocator:
+    def _allocator(self, node: Node, needs: PodNeeds, changes: Changed = NOT_CHANGED) -> Allocator:
         devices = needs.devices
-        return Allocator(
-            devices.classes.values(),
-            devices.slices_for(node),
-            devices.in_use.by_pool if allocated is None else allocated,
-            self._compile_selector,
-            Features(),
-        )
+        in_use: AllocatedState = devices.in_use.by_pool
+        if changes.freed:
+            in_use = devices.in_use.without(changes.freed, devices.pools_for(node))
+        slices = devices.slices_for(node)
+        return Allocator(devices.classes, slices, in_use, self._compile_selector, Features())
 
 
 def _outcome(needs: PodNeeds, allocations: list[v1.AllocationResult] | None) -> int:

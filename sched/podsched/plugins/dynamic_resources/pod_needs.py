@@ -21,7 +21,6 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
 from podsched.plugins.dynamic_resources.devices import Devices, KnownClaims, KnownDevices
 from podsched.plugins.dynamic_resources.extended_claims import (
-    IN_MEMORY,
     Provided,
     extended_claim,
     may_need_devices,
@@ -168,37 +167,10 @@ class NeedsReader:
 
     def on_row(self, pod: PodInfo, cluster: ClusterView, row: int) -> PodNeeds:
         """Return the pod's current needs on the node of a row. Raises ClaimUnusableError."""
-        needs = self.of_claims(pod, cluster)
-        lacking = self._lacking(pod, cluster, row)
+        needs, extended = self.of_claims(pod, cluster), self.provided(pod, cluster)
+        nodes = cluster.nodes
+        lacking = tuple(one for one in extended if not nodes.allocatable(one.resource)[row])
         return _without(needs, pod, lacking) if lacking else needs
-
-    def lacking(self, pod: PodInfo, cluster: ClusterView, row: int) -> ResourceClaim | None:
-        """Return the claim for resources that the node of a row lacks; None if it lacks none."""
-        lacking = self._lacking(pod, cluster, row)
-        if not lacking:
-            return None
-        wanted = extended_claim(pod.cls, lacking).for_pod(pod)
-        return replace(wanted, name=f"{IN_MEMORY} of {pod.name}")
-
-    def _lacking(self, pod: PodInfo, cluster: ClusterView, row: int) -> tuple[Provided, ...]:
-        """Return the resources that the node of a row lacks."""
-        extended, nodes = self.provided(pod, cluster), cluster.nodes
-        return tuple(one for one in extended if not nodes.allocatable(one.resource)[row])
-
-    def unallocated(self, pod: PodInfo, cluster: ClusterView) -> list[ResourceClaim]:
-        """Return the pod's claims that are not allocated, nor assumed to be.
-
-        Return no claims if one of them is unusable.
-        """
-        try:
-            claims = usable_claims(pod, cluster)
-        except ClaimUnusableError:
-            return []
-        return [
-            self._claims.read(claim)
-            for claim in claims
-            if not claim.status.HasField("allocation") and in_flight(claim, cluster) is None
-        ]
 
     def note_failing(self, specs: Collection[bytes]) -> None:
         """Note serialized specs of claims that made an attempt fail."""

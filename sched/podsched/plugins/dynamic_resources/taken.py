@@ -19,6 +19,7 @@ from podsched.plugins.dynamic_resources.model import (
     Device,
     Fault,
     Features,
+    InUse,
     ResourceClaim,
 )
 from podsched.plugins.dynamic_resources.pools import Pool
@@ -35,24 +36,6 @@ class Taken:
     candidate: Candidate
     consumed: Amounts | None
     has_counters: bool
-
-
-class _Shares:
-    """The shares that the search has taken of a device, and the capacity that they consume."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.consumed: dict[str, Amount] = {}
-
-    def add(self, amounts: Amounts) -> None:
-        self.count += 1
-        for name, amount in amounts.items():
-            self.consumed[name] = self.consumed.get(name, 0) + amount
-
-    def remove(self, amounts: Amounts) -> None:
-        self.count -= 1
-        for name, amount in amounts.items():
-            self.consumed[name] -= amount
 
 
 class TakenDevices:
@@ -75,7 +58,7 @@ class TakenDevices:
             for claim in claims
         ]
         self._claims: dict[int, set[int]] = {}
-        self._shares: dict[int, _Shares] = {}
+        self._shares: dict[int, InUse] = {}
         #: By claim, in the order of taking.
         self.by_claim: list[list[Taken]] = [[] for _ in claims]
 
@@ -94,8 +77,8 @@ class TakenDevices:
     def fits(self, alternative: Alternative, candidate: Candidate) -> bool:
         """Return whether the device suits and has enough capacity left. Raises AllocationError."""
         shares = self._shares.get(candidate.index)
-        taken = shares.consumed if shares else _NO_AMOUNTS
-        return self._candidates.fits(alternative, candidate, taken)
+        taken = shares.capacity if shares else None
+        return self._candidates.fits(alternative, candidate, taken or _NO_AMOUNTS)
 
     def take(self, alternative: Alternative, candidate: Candidate, *, must: bool) -> Taken | None:
         """Take a device and return it; return None if it cannot be taken.
@@ -116,7 +99,7 @@ class TakenDevices:
                 self.counters.give_back(candidate.pool, device)
             return None
         if taken.consumed is not None:
-            self._shares.setdefault(candidate.index, _Shares()).add(taken.consumed)
+            self._shares.setdefault(candidate.index, InUse()).add(taken.consumed)
         else:
             self._claims.setdefault(candidate.index, set()).add(alternative.claim_index)
         self.by_claim[alternative.claim_index].append(taken)
@@ -142,7 +125,7 @@ class TakenDevices:
     def touched(self) -> list[int]:
         """Return the indexes of the devices that are taken."""
         claims = [index for index, claims in self._claims.items() if claims]
-        return claims + [index for index, shares in self._shares.items() if shares.count]
+        return claims + [index for index, shares in self._shares.items() if shares.shares]
 
     def use(self, index: int, claim_index: int) -> Hashable:
         """Return a value for the use of a device as requests from the claim on see it.
@@ -153,9 +136,8 @@ class TakenDevices:
         if claims:
             return (claim_index in claims, len(claims))
         shares = self._shares.get(index)
-        if shares and shares.count:
-            return frozenset(shares.consumed.items())
-        return None
+        capacity = shares.capacity if shares else None
+        return None if capacity is None else frozenset(capacity.items())
 
     def available_counters(self, candidate: Candidate, counter_set: str) -> Hashable:
         """Return the amounts that the search may take of a counter set of a device's pool."""
@@ -174,7 +156,7 @@ class TakenDevices:
         if not self._candidates.is_shareable(candidate):
             return False
         shares = self._shares.get(candidate.index)
-        return candidate.consumed is not None or (shares is not None and shares.count > 0)
+        return candidate.consumed is not None or (shares is not None and shares.shares > 0)
 
     def _checked(
         self, alternative: Alternative, candidate: Candidate, has_counters: bool, *, must: bool
