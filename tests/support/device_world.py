@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from podsched.api.cel.errors import EvaluationError
 from podsched.api.device_selectors import Device
 from podsched.plugins.dynamic_resources.allocator import Allocator
+from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.documents import read_device_class, read_resource_slice
-from podsched.plugins.dynamic_resources.model import Features
+from podsched.plugins.dynamic_resources.model import Features, Node
 
 DRIVER = "a.example"
 GATES = (
@@ -48,16 +49,17 @@ class AttributeSelector:
 def allocator_of(
     slices: Sequence[Document], classes: Sequence[Document] = (), **options: Any
 ) -> Allocator:
-    """An allocator for documents of slices and of classes, by default one, ``any``."""
+    """An allocator for a node, with documents of slices and of classes, by default one, ``any``."""
     read = map(read_device_class, classes or [{"metadata": {"name": "any"}}])
-    return Allocator(
+    candidates = Candidates(
+        Node(name="node"),
         {of_class.name: of_class for of_class in read},
         [read_resource_slice(of) for of in slices],
         {},
-        AttributeSelector,
         Features(),
-        **options,
+        AttributeSelector,
     )
+    return Allocator(candidates, **options)
 
 
 class World:

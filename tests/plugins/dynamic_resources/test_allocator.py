@@ -16,10 +16,7 @@ from podsched.plugins.dynamic_resources.documents import (
     read_resource_claim,
 )
 from podsched.plugins.dynamic_resources.errors import AllocationAborted
-from podsched.plugins.dynamic_resources.model import Node
 from support.device_world import AttributeSelector, Document, allocator_of, cases
-
-NODE = Node(name="node")
 
 
 def results_of(case: Document) -> list[Document]:
@@ -122,19 +119,19 @@ def test_a_search_without_end_stops_when_it_is_told_to() -> None:
     allocator, claims = hard_allocator(prune=False)
     asked = iter(range(1000))
     with pytest.raises(AllocationAborted):
-        allocator.allocate(NODE, claims, should_stop=lambda: next(asked) > 20)
+        allocator.allocate(claims, should_stop=lambda: next(asked) > 20)
     assert next(asked) == 22, "it goes on until then"
 
 
 def test_a_search_that_was_told_to_stop_does_not_begin() -> None:
     allocator, claims = hard_allocator(prune=True)
     with pytest.raises(AllocationAborted):
-        allocator.allocate(NODE, claims, should_stop=lambda: True)
+        allocator.allocate(claims, should_stop=lambda: True)
 
 
 def test_a_request_that_nothing_can_satisfy_ends_the_search_at_once() -> None:
     allocator, claims = hard_allocator(prune=True)
-    assert allocator.allocate(NODE, claims) is None
+    assert allocator.allocate(claims) is None
     assert allocator.choices < 30
 
 
@@ -155,7 +152,7 @@ def test_more_devices_than_the_interpreter_may_recurse() -> None:
         for n in range(60)
     ]
     allocator = allocator_of([{"metadata": {"name": "s"}, "spec": spec}])
-    allocations = allocator.allocate(NODE, [read_resource_claim(claim) for claim in claims])
+    allocations = allocator.allocate([read_resource_claim(claim) for claim in claims])
     assert allocations is not None
     assert [len(of.devices.results) for of in allocations] == [32] * 60
 
@@ -173,7 +170,7 @@ def test_more_claims_than_the_interpreter_may_recurse() -> None:
         "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
     }
     allocator = allocator_of([{"metadata": {"name": "s"}, "spec": spec}])
-    assert allocator.allocate(NODE, [read_resource_claim(claim)] * 1500) is None
+    assert allocator.allocate([read_resource_claim(claim)] * 1500) is None
 
 
 def test_a_step_of_nothing_limits_no_amount() -> None:
@@ -200,5 +197,5 @@ def test_a_step_of_nothing_limits_no_amount() -> None:
     requests = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
     allocator = allocator_of([{"metadata": {"name": "s"}, "spec": spec}])
     claim = read_resource_claim({"metadata": {"name": "c"}, "spec": requests})
-    [found] = allocator.allocate(NODE, [claim]) or []
+    [found] = allocator.allocate([claim]) or []
     assert found.devices.results[0].consumed_capacity == {"memory": "3"}

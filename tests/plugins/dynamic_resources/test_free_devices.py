@@ -16,6 +16,7 @@ from podsched.api import codec
 from podsched.cache.columns import Columns
 from podsched.lab.bench.shapes import node as make_node
 from podsched.plugins.dynamic_resources.allocator import Allocator
+from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.devices import Content, Devices
 from podsched.plugins.dynamic_resources.documents import (
     read_allocated_state,
@@ -100,15 +101,12 @@ class Situation:
 
     def search(self, claims: Sequence[ResourceClaim]) -> Any:
         """Return the allocations, None, or the error's text."""
-        allocator = Allocator(
-            self.devices.classes,
-            self.slices,
-            self.in_use.by_pool,
-            AttributeSelector,
-            Features(),
+        in_use = self.in_use.by_pool
+        candidates = Candidates(
+            NODE, self.devices.classes, self.slices, in_use, Features(), AttributeSelector
         )
         try:
-            found = allocator.allocate(NODE, claims)
+            found = Allocator(candidates).allocate(claims)
         except AllocationError as error:
             return str(error)
         return None if found is None else [codec.write(of) for of in found]

@@ -11,7 +11,6 @@ from podsched.plugins.dynamic_resources import search
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.cases import run_case
 from podsched.plugins.dynamic_resources.documents import (
-    read_node,
     read_resource_claim,
 )
 from podsched.plugins.dynamic_resources.taken import TakenDevices
@@ -70,7 +69,7 @@ def test_a_claim_for_more_partitions_than_the_counters_permit_fails_soon() -> No
     case = partitions()
     allocator = allocator_of(case["slices"], case["classes"])
     claims = [read_resource_claim(of) for of in case["claims"]]
-    assert allocator.allocate(read_node(case["node"]), claims) is None
+    assert allocator.allocate(claims) is None
     assert allocator.choices < 100
 
 
@@ -88,7 +87,7 @@ def test_a_search_that_never_fails_asks_for_no_supply() -> None:
         patch.object(search, "_EASY", 0),
         patch.object(search.Supply, "lacks", side_effect=AssertionError),
     ):
-        found = allocator.allocate(read_node(case["node"]), claims)
+        found = allocator.allocate(claims)
     assert found is not None
     assert len(found) == 8
 
@@ -109,7 +108,7 @@ def test_equal_requests_do_not_look_at_the_devices_that_others_before_them_took(
     allocator, claims = equal_requests([{"name": f"d{n}"} for n in range(20)], count=2)
     looks = TakenDevices.is_in_use
     with patch.object(TakenDevices, "is_in_use", autospec=True, side_effect=looks) as looked_at:
-        found = allocator.allocate(read_node({"metadata": {"name": "n"}}), claims)
+        found = allocator.allocate(claims)
     assert found is not None
     assert looked_at.call_count == 2 * 20
 
@@ -117,6 +116,6 @@ def test_equal_requests_do_not_look_at_the_devices_that_others_before_them_took(
 def test_equal_requests_share_a_device_that_can_be_shared() -> None:
     shareable = {"name": "d0", "allowMultipleAllocations": True}
     allocator, claims = equal_requests([shareable, {"name": "d1"}], count=1)
-    found = allocator.allocate(read_node({"metadata": {"name": "n"}}), claims)
+    found = allocator.allocate(claims)
     assert found is not None
     assert {result.device for of in found for result in of.devices.results} == {"d0"}

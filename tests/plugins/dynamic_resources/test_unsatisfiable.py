@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.documents import (
-    read_device_class,
     read_node,
     read_resource_claim,
-    read_resource_slice,
 )
 from podsched.plugins.dynamic_resources.errors import AllocationError
-from podsched.plugins.dynamic_resources.model import Features
-from support.device_world import AttributeSelector, Document
+from support.device_world import Document, allocator_of
 
 #: All devices are unlike, so that none stands for others. Three models, each in two racks.
 DEVICES = [
@@ -42,15 +38,9 @@ def choices(wanted: list[Document], constraints: list[Document]) -> int:
     request = {"deviceClassName": "any", "allocationMode": "ExactCount"}
     requests = [{"name": f"r{n}", "exactly": request | of} for n, of in enumerate(wanted)]
     spec = {"devices": {"requests": requests, "constraints": constraints}}
-    allocator = Allocator(
-        {"any": read_device_class({"metadata": {"name": "any"}})},
-        [read_resource_slice(of_slice)],
-        {},
-        AttributeSelector,
-        Features(),
-    )
+    allocator = allocator_of([of_slice])
     claim = read_resource_claim({"metadata": {"name": "c"}, "spec": spec})
-    assert allocator.allocate(NODE, [claim]) is None
+    assert allocator.allocate([claim]) is None
     return allocator.choices
 
 

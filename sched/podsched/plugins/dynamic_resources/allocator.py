@@ -5,32 +5,22 @@ It does not have the faults of v1.36.2 that docs/devices.md lists, unless ``faul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 
 from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.choices import Alternative
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
 from podsched.plugins.dynamic_resources.errors import AllocationAborted, InvalidPools
-from podsched.plugins.dynamic_resources.model import (
-    AllocatedState,
-    DeviceClass,
-    Fault,
-    Features,
-    Node,
-    ResourceClaim,
-    ResourceSlice,
-)
-from podsched.plugins.dynamic_resources.pools import gather_pools
-from podsched.plugins.dynamic_resources.requests import Requests
+from podsched.plugins.dynamic_resources.model import Fault, ResourceClaim
+from podsched.plugins.dynamic_resources.requests import make_levels
 from podsched.plugins.dynamic_resources.results import make_allocation
 from podsched.plugins.dynamic_resources.search import Search
-from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 from podsched.plugins.dynamic_resources.taken import TakenDevices
 from podsched.v1 import objects_pb2 as v1
 
 
 class Allocator:
-    """Allocates devices on a node; it changes nothing of the cluster.
+    """Allocates devices of a node; it changes nothing of the cluster.
 
     ``faults``: the faults of v1.36.2 to reproduce; with all of them, the results are those of
     v1.36.2. ``prune``: skip choices that equal failed ones. This changes no result, but with
@@ -38,38 +28,23 @@ class Allocator:
     """
 
     def __init__(
-        self,
-        classes: Mapping[str, DeviceClass],
-        slices: Sequence[ResourceSlice],
-        allocated: AllocatedState,
-        compile_selector: SelectorCompiler,
-        features: Features,
-        *,
-        faults: Collection[Fault] = (),
-        prune: bool = True,
+        self, candidates: Candidates, *, faults: Collection[Fault] = (), prune: bool = True
     ) -> None:
-        self._classes = classes
-        self._slices = slices
-        self._allocated = allocated
-        self._compile_selector = compile_selector
-        self._features = features
+        self._candidates = candidates
         self._faults = faults
         self._prune = prune and not faults
         #: The number of choices of the last search.
         self.choices = 0
 
     def allocate(
-        self,
-        node: Node,
-        claims: Sequence[ResourceClaim],
-        should_stop: Callable[[], bool] = lambda: False,
+        self, claims: Sequence[ResourceClaim], should_stop: Callable[[], bool] = lambda: False
     ) -> list[v1.AllocationResult] | None:
         """Return the allocations of the claims in order, or None if they do not fit.
 
         ``should_stop`` is called before the search and about every millisecond of it. Raises
         AllocationError; AllocationAborted if ``should_stop`` returned True.
         """
-        steps = self.allocate_in_steps(node, claims)
+        steps = self.allocate_in_steps(claims)
         while True:
             try:
                 next(steps)
@@ -80,14 +55,12 @@ class Allocator:
                 raise AllocationAborted
 
     def allocate_in_steps(
-        self, node: Node, claims: Sequence[ResourceClaim]
+        self, claims: Sequence[ResourceClaim]
     ) -> Generator[None, None, list[v1.AllocationResult] | None]:
         """Like ``allocate``, with a pause before the search and about every millisecond of it."""
-        features = self._features
-        pools = gather_pools(self._slices, node, features)
-        candidates = Candidates(pools, node, features, self._allocated, self._compile_selector)
-        levels = Requests(self._classes, pools, candidates, features).levels(claims)
-        taken = TakenDevices(claims, candidates, self._allocated, features, self._faults)
+        candidates = self._candidates
+        levels = make_levels(claims, candidates)
+        taken = TakenDevices(claims, candidates, self._faults)
         equivalence = Equivalence(levels, candidates, taken) if self._prune else None
         search = Search(levels, candidates, taken, equivalence)
         yield
@@ -98,11 +71,11 @@ class Allocator:
             for level, alternative in zip(levels, search.chosen, strict=True):
                 chosen[level.claim_index].append(alternative)
             return [
-                make_allocation(claim, of_claim, alternatives, node, features)
+                make_allocation(claim, of_claim, alternatives, candidates.node, candidates.features)
                 for claim, of_claim, alternatives in zip(
                     claims, taken.by_claim, chosen, strict=True
                 )
             ]
-        if any(pool.invalid for pool in pools):
+        if any(pool.invalid for pool in candidates.pools):
             raise InvalidPools
         return None

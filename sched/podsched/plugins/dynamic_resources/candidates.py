@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from podsched.api.cel.errors import CompileError, EvaluationError
 from podsched.api.tolerations import find_untolerated
@@ -19,29 +19,37 @@ from podsched.plugins.dynamic_resources.model import (
     ExactDeviceRequest,
     Features,
     Node,
+    ResourceSlice,
 )
-from podsched.plugins.dynamic_resources.pools import Pool, reaches
+from podsched.plugins.dynamic_resources.pools import gather_pools, reaches
 from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 
 _NO_AMOUNTS: Amounts = {}
 
 
 class Candidates:
-    """The devices in the order in which they are tried, and the remembered results of checks."""
+    """The devices of a node in the order in which they are tried, and what requests read of them.
+
+    Remembers the results of checks. ``slices``: of the pools that the node may reach.
+    """
 
     def __init__(
         self,
-        pools: Iterable[Pool],
         node: Node,
-        features: Features,
+        classes: Mapping[str, DeviceClass],
+        slices: Sequence[ResourceSlice],
         allocated: AllocatedState,
+        features: Features,
         compile_selector: SelectorCompiler,
     ) -> None:
-        self._node = node
-        self._features = features
+        self.classes = classes
+        self.allocated = allocated
+        self.features = features
+        self.node = node
         self._compile = compile_selector
+        self.pools = gather_pools(slices, node, features)
         self.devices: list[Candidate] = []
-        for pool in pools:
+        for pool in self.pools:
             in_use = allocated.get((pool.driver, pool.name), {})
             for piece, device in pool.devices():
                 identity = DeviceID(pool.driver, pool.name, device.name)
@@ -62,7 +70,7 @@ class Candidates:
         self._values: dict[tuple[int, int], dict[int, Values | None]] = defaultdict(dict)
 
     def is_shareable(self, candidate: Candidate) -> bool:
-        return self._features.consumable_capacity and candidate.device.allow_multiple_allocations
+        return self.features.consumable_capacity and candidate.device.allow_multiple_allocations
 
     def fits(self, alternative: Alternative, candidate: Candidate, taken: Amounts) -> bool:
         """Return whether selectors, node and free capacity of the device suit the request.
@@ -129,7 +137,7 @@ class Candidates:
     def tolerates(self, alternative: Alternative, candidate: Candidate) -> bool:
         """Return whether the request tolerates the device's taints."""
         taints = candidate.device.taints
-        if not taints or not self._features.device_taints:
+        if not taints or not self.features.device_taints:
             return True
         key = (alternative, candidate.index)
         if key not in self._tolerated:
@@ -145,21 +153,21 @@ class Candidates:
         if index not in known:
             declared = alternative.claim.constraints[constraint]
             device, driver = candidate.device, candidate.id.driver
-            known[index] = attribute_values(declared, device, driver, self._features)
+            known[index] = attribute_values(declared, device, driver, self.features)
         return known[index]
 
     def _find_needs(self, alternative: Alternative, candidate: Candidate) -> Amounts | None:
         device = candidate.device
-        if device.binding_conditions and not self._features.binding_conditions:
+        if device.binding_conditions and not self.features.binding_conditions:
             return None
         of_class, request = alternative.device_class, alternative.request
         if not self.select("class", of_class.name, of_class.selectors, candidate):
             return None
         if not self.select("claim", alternative.claim, request.selectors, candidate):
             return None
-        if candidate.slice.per_device_node_selection and not reaches(self._node, device.nodes):
+        if candidate.slice.per_device_node_selection and not reaches(self.node, device.nodes):
             return None
-        if not self._features.consumable_capacity:
+        if not self.features.consumable_capacity:
             return _NO_AMOUNTS
         needs = consumed_capacity(request.capacity, device.capacity)
         in_use = candidate.consumed or _NO_AMOUNTS

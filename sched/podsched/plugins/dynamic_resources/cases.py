@@ -7,6 +7,7 @@ from typing import Any
 
 from podsched.api import codec
 from podsched.plugins.dynamic_resources.allocator import Allocator
+from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.documents import (
     read_allocated_state,
     read_device_class,
@@ -37,19 +38,19 @@ def run_case(
     ``should_stop``). Raises KeyError, TypeError or ValueError if the document is not a case.
     """
     classes = [read_device_class(document) for document in case.get("classes") or ()]
-    allocator = Allocator(
+    candidates = Candidates(
+        read_node(case["node"]),
         {device_class.name: device_class for device_class in classes},
         [read_resource_slice(document) for document in case.get("slices") or ()],
         read_allocated_state(case.get("allocated") or {}),
-        compile_selector,
         Features.of(case.get("features") or ()),
-        faults=faults,
-        prune=prune,
+        compile_selector,
     )
+    allocator = Allocator(candidates, faults=faults, prune=prune)
     claims = [read_resource_claim(document) for document in case.get("claims") or ()]
     result: dict[str, Any] = {"name": case.get("name", ""), "allocations": None}
     try:
-        allocations = allocator.allocate(read_node(case["node"]), claims, should_stop)
+        allocations = allocator.allocate(claims, should_stop)
     except AllocationError as error:
         outcome = "aborted" if isinstance(error, AllocationAborted) else "error"
         result |= {"outcome": outcome, "error": str(error)}

@@ -13,6 +13,7 @@ from podsched.api.node_selectors import NodeTerms
 from podsched.framework.nodes import Bools, Int64s, NodeColumns
 from podsched.framework.verdicts import Rows
 from podsched.plugins.dynamic_resources.allocator import Allocator
+from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.changed_pods import NOT_CHANGED, Changed
 from podsched.plugins.dynamic_resources.devices import Devices, SeenDevices
 from podsched.plugins.dynamic_resources.errors import (
@@ -171,7 +172,8 @@ class NodeSearch:
             key = self._key(node, needs)
             if key is None or key in self._outcomes:
                 continue
-            steps = self._allocator(node, needs).allocate_in_steps(node, needs.claims)
+            allocator = Allocator(candidates_on(node, needs, self._compile_selector))
+            steps = allocator.allocate_in_steps(needs.claims)
             try:
                 while True:
                     next(steps)
@@ -226,8 +228,9 @@ class NodeSearch:
 
         Raises AllocationError; AllocationAborted if the budget is spent.
         """
-        allocator, claims = self._allocator(node, needs, changes), (*changes.first, *needs.claims)
-        found = allocator.allocate(node, claims, budget.limit())
+        candidates = candidates_on(node, needs, self._compile_selector, changes)
+        claims = (*changes.first, *needs.claims)
+        found = Allocator(candidates).allocate(claims, budget.limit())
         return None if found is None else found[len(changes.first) :]
 
     def problem(self, why: AllocationError, node: Node) -> str:
@@ -237,13 +240,20 @@ class NodeSearch:
         self.unfinished += 1
         return f"node {node.name}: timed out trying to allocate devices"
 
-    def _allocator(self, node: Node, needs: PodNeeds, changes: Changed = NOT_CHANGED) -> Allocator:
-        devices = needs.devices
-        in_use: AllocatedState = devices.in_use.by_pool
-        if changes.freed:
-            in_use = devices.in_use.without(changes.freed, devices.pools_for(node))
-        slices = devices.slices_for(node)
-        return Allocator(devices.classes, slices, in_use, self._compile_selector, Features())
+
+def candidates_on(
+    node: Node,
+    needs: PodNeeds,
+    compile_selector: SelectorCompiler,
+    changes: Changed = NOT_CHANGED,
+) -> Candidates:
+    """Return the devices of a node, after pods were removed."""
+    devices = needs.devices
+    in_use: AllocatedState = devices.in_use.by_pool
+    if changes.freed:
+        in_use = devices.in_use.without(changes.freed, devices.pools_for(node))
+    slices = devices.slices_for(node)
+    return Candidates(node, devices.classes, slices, in_use, Features(), compile_selector)
 
 
 def _outcome(needs: PodNeeds, allocations: list[v1.AllocationResult] | None) -> int:

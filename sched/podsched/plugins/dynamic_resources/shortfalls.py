@@ -19,10 +19,9 @@ from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, Level
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.extended_claims import IN_MEMORY
-from podsched.plugins.dynamic_resources.model import DeviceID, Features, Node
-from podsched.plugins.dynamic_resources.node_search import PodNeeds
-from podsched.plugins.dynamic_resources.pools import gather_pools
-from podsched.plugins.dynamic_resources.requests import Requests
+from podsched.plugins.dynamic_resources.model import DeviceID, Node
+from podsched.plugins.dynamic_resources.node_search import PodNeeds, candidates_on
+from podsched.plugins.dynamic_resources.requests import make_levels
 from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 
 #: Max characters of a selector, and values of a device, that are shown.
@@ -67,11 +66,8 @@ def _prepared(
     node: Node, needs: PodNeeds, compile_selector: SelectorCompiler
 ) -> tuple[Sequence[Level], Candidates]:
     """Return the requests and the devices of a node. Raises AllocationError."""
-    features, devices = Features(), needs.devices
-    pools = gather_pools(devices.slices_for(node), node, features)
-    candidates = Candidates(pools, node, features, devices.in_use.by_pool, compile_selector)
-    levels = Requests(devices.classes, pools, candidates, features).levels(needs.claims)
-    return levels, candidates
+    candidates = candidates_on(node, needs, compile_selector)
+    return make_levels(needs.claims, candidates), candidates
 
 
 def _steps(

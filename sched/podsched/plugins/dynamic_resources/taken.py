@@ -18,7 +18,6 @@ from podsched.plugins.dynamic_resources.model import (
     Amount,
     Device,
     Fault,
-    Features,
     InUse,
     ResourceClaim,
 )
@@ -45,14 +44,11 @@ class TakenDevices:
         self,
         claims: Sequence[ResourceClaim],
         candidates: Candidates,
-        allocated: AllocatedState,
-        features: Features,
         faults: Collection[Fault],
     ) -> None:
         self._candidates = candidates
-        self._features = features
         self._leaks = Fault.LEAK in faults
-        self.counters = Counters(allocated, by_name=Fault.POOL_NAME in faults)
+        self.counters = Counters(candidates.allocated, by_name=Fault.POOL_NAME in faults)
         self._constraints: list[list[Constraint]] = [
             [make_constraint(constraint, faults) for constraint in claim.constraints]
             for claim in claims
@@ -88,7 +84,7 @@ class TakenDevices:
         if self.is_in_use(alternative, candidate):
             return None
         device = candidate.device
-        if device.counter_sets and not self._features.partitionable_devices:
+        if device.counter_sets and not self._candidates.features.partitionable_devices:
             return None
         has_counters = bool(device.counter_sets) and not self._is_shared(candidate)
         if has_counters and not self.counters.take(candidate.pool, device):
