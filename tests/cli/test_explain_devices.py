@@ -89,7 +89,19 @@ def test_a_selector_that_fails_on_a_device_is_told_with_its_error(explain: Expla
     wants = f'device.attributes["{H100}"].size > 3'
     asked = claim("mine", [request("gpus", H100, 1, wants)])
     text = explain(*node("a", f"4x{H100}"), asked, pod("web", "mine"), nodes=("a",))
-    assert "selector #0: CEL runtime error: no such key: size" in text
+    assert "claim default/mine: selector #0: CEL runtime error: no such key: size" in text
+
+
+def test_the_selector_of_a_class_that_fails_on_a_device_is_told_with_the_class(
+    explain: Explain,
+) -> None:
+    wants = f'device.attributes["{H100}"].size > 3'
+    spec = {"selectors": [{"cel": {"expression": wants}}]}
+    of_class = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "spec": spec}
+    asked = claim("mine", [request("gpus", "large", 1)])
+    items = [*node("a", f"4x{H100}"), {**of_class, "metadata": {"name": "large"}}]
+    text = explain(*items, asked, pod("web", "mine"), nodes=("a",))
+    assert "gpu-3: class large: selector #0: CEL runtime error: no such key: size" in text
 
 
 def test_the_least_that_could_be_changed_in_a_claim_is_told(explain: Explain) -> None:

@@ -22,12 +22,14 @@ from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, L
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.taken import Taken, TakenDevices
 
+#: Max failed states that are remembered; one takes about 1 KiB.
+_MOST_STATES = 1 << 14
 #: A counter set by its pool and name.
 _CounterSet = tuple[str, str]
 
 
 class Equivalence:
-    """The classes of equal devices by level, each computed on first use."""
+    """The classes of equal devices by level, each computed on first use, and failed states."""
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class Equivalence:
         self._safe: dict[int, bool] = {}
         self._unknown_values: dict[Alternative, bool] = {}
         self._set_classes: dict[tuple[int, _CounterSet], int] = {}
+        self._failed: set[Hashable] = set()
         self._members: dict[_CounterSet, list[Candidate]] = defaultdict(list)
         consumers = [consumer for consumer in candidates.devices if consumer.device.counter_sets]
         #: Whether no device consumes of two sets, so that sets can be exchanged.
@@ -65,7 +68,16 @@ class Equivalence:
             return of_class, self._set_class(level.index, counter_set)
         return of_class, use, counter_set
 
-    def state(self, level: Level) -> Hashable:
+    def has_failed(self, level: Level) -> bool:
+        """Return whether a state before a request that equals the current one failed before."""
+        return bool(self._failed) and self._state(level) in self._failed
+
+    def remember_failure(self, level: Level) -> None:
+        """Remember that the search fails with the current state before a request."""
+        if len(self._failed) < _MOST_STATES:
+            self._failed.add(self._state(level))
+
+    def _state(self, level: Level) -> Hashable:
         """Return a key that is the same for all equal states before a request."""
         claim_index = level.claim_index
         uses: Counter[Hashable] = Counter()

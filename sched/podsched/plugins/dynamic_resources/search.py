@@ -37,8 +37,6 @@ _DEVICES_PER_CHOICE = 10
 #: A search with fewer choices takes a millisecond: less than remembering failed states and counting
 #: the devices that are left.
 _EASY = 32
-#: Max failed states that are remembered; one takes about 1 KiB.
-_MOST_STATES = 1 << 14
 
 
 class _Outcome(Enum):
@@ -130,7 +128,6 @@ class Search:
         self._supply = (
             None if equivalence is None else Supply(levels, candidates, taken, equivalence)
         )
-        self._failed_states: set[Hashable] = set()
         self._open: list[_Choice] = []
         #: The chosen alternative of each level.
         self.chosen: list[Alternative] = [level.alternatives[0] for level in levels]
@@ -191,7 +188,7 @@ class Search:
             return _Outcome.FOUND
         level = self._levels[index]
         starts_claim = starts_claim or level.starts_claim
-        if self._has_failed(level):
+        if self._equivalence is not None and self._equivalence.has_failed(level):
             return _Failed(self._conflicts_of_state(level))
         if level.is_prioritized:
             return _AlternativeChoice(level, starts_claim, is_first=True)
@@ -276,13 +273,17 @@ class Search:
             candidate = alternative.all_devices[choice.place]
             choice.refused.refused.append(candidate)
             return taken.take(alternative, candidate, must=True)
-        busy, is_in_use = choice.refused.busy, taken.is_in_use
+        busy, is_in_use, equivalence = choice.refused.busy, taken.is_in_use, self._equivalence
         for candidate in self._next_candidates(choice):
             self._looked_at += 1
             if (
                 is_in_use(alternative, candidate)
                 or not taken.fits(alternative, candidate)
-                or (choice.failed and self._equals_failed(choice, candidate))
+                or (
+                    choice.failed
+                    and equivalence is not None
+                    and equivalence.choice(choice.level, candidate) in choice.failed
+                )
             ):
                 busy.append(candidate)
                 continue
@@ -307,10 +308,6 @@ class Search:
             position = bisect_left(devices, position, key=_INDEX)
         return devices[position:]
 
-    def _equals_failed(self, choice: _DeviceChoice, candidate: Candidate) -> bool:
-        assert self._equivalence is not None
-        return self._equivalence.choice(choice.level, candidate) in choice.failed
-
     def _exhausted(self, choice: _DeviceChoice, conflicts: int) -> _Failed | _Outcome:
         """Close the last choice after all of its devices failed."""
         if self._equivalence is None:
@@ -325,7 +322,12 @@ class Search:
             choice.refused.busy = [
                 candidate for candidate in busy if self._candidates.may_suit(alternative, candidate)
             ]
-            conflicts |= choice.refused.conflicts(alternative, self._holders())
+            holders = (
+                (depth, other.taken)
+                for depth, other in enumerate(self._open[:-1])
+                if isinstance(other, _DeviceChoice) and other.taken is not None
+            )
+            conflicts |= choice.refused.conflicts(alternative, holders)
         if choice.level.is_prioritized and (is_all or not place):
             # The choice of the alternative is ``place + 1`` choices before the last. Another
             # alternative may succeed.
@@ -344,37 +346,20 @@ class Search:
     def _close(self, choice: _Choice, outcome: _Failed | _Outcome) -> _Failed | _Outcome:
         """Close the last choice; return its outcome for the choice before."""
         self._open.pop()
-        if choice.is_first and isinstance(outcome, _Failed):
-            self._remember_failure(choice.level)
+        is_failure = choice.is_first and isinstance(outcome, _Failed)
+        if is_failure and self._equivalence is not None and self.choices >= _EASY:
+            self._equivalence.remember_failure(choice.level)
         return _for_earlier(outcome, choice.starts_claim)
 
     def _last_choice(self) -> int:
         """Return the bit of the last open choice."""
         return 1 << (len(self._open) - 1)
 
-    def _holders(self) -> Iterator[tuple[int, Taken]]:
-        """Yield the devices of the open choices but the last, with the bit numbers of these."""
-        for depth, choice in enumerate(self._open[:-1]):
-            if isinstance(choice, _DeviceChoice) and choice.taken is not None:
-                yield depth, choice.taken
-
     def _lacks_devices(self, level: Level, alternative: Alternative, missing: int) -> bool:
         """Return whether there are certainly too few devices; False in an easy search."""
         if self._supply is None or not self._has_failed_once or self.choices < _EASY:
             return False
         return self._supply.lacks(alternative, level, missing)
-
-    def _has_failed(self, level: Level) -> bool:
-        """Return whether a state that equals the current one failed before."""
-        if not self._failed_states or self._equivalence is None:
-            return False
-        return self._equivalence.state(level) in self._failed_states
-
-    def _remember_failure(self, level: Level) -> None:
-        if self._equivalence is None or self.choices < _EASY:
-            return
-        if len(self._failed_states) < _MOST_STATES:
-            self._failed_states.add(self._equivalence.state(level))
 
     def _conflicts_of_state(self, level: Level) -> int:
         """Return the choices that the state before a request depends on."""

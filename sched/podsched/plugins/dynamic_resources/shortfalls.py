@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from podsched.api.cel.syntax import conjuncts
@@ -23,6 +24,7 @@ from podsched.plugins.dynamic_resources.model import DeviceID, Node
 from podsched.plugins.dynamic_resources.node_search import PodNeeds, candidates_on
 from podsched.plugins.dynamic_resources.requests import make_levels
 from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
+from podsched.v1 import objects_pb2 as v1
 
 #: Max characters of a selector, and values of a device, that are shown.
 _LONGEST_SELECTOR: Final = 80
@@ -48,6 +50,19 @@ class Measured(NamedTuple):
     example: str = ""
 
 
+class _Check(NamedTuple):
+    """A condition for a request to get a device.
+
+    ``what``: the devices that it leaves, "" if it is no step. ``why_not``: returns why a device
+    fails it. ``example``: returns a text about some of the devices that do, or "".
+    """
+
+    what: str
+    passes: Callable[[Candidate], bool]
+    why_not: Callable[[Candidate], str]
+    example: Callable[[Sequence[Candidate]], str] = lambda _: ""
+
+
 def measure(
     node: Node, needs: PodNeeds, compile_selector: SelectorCompiler, users: Users
 ) -> list[Measured]:
@@ -55,87 +70,100 @@ def measure(
 
     Return no steps if a selector or a request is invalid on the node.
     """
+    candidates = candidates_on(node, needs, compile_selector)
     try:
-        levels, candidates = _prepared(node, needs, compile_selector)
-        return list(_steps(levels, candidates, node, users))
+        return list(_steps(make_levels(needs.claims, candidates), candidates, users))
     except AllocationError:
         return []
 
 
-def _prepared(
-    node: Node, needs: PodNeeds, compile_selector: SelectorCompiler
-) -> tuple[Sequence[Level], Candidates]:
-    """Return the requests and the devices of a node. Raises AllocationError."""
+def verdicts(
+    node: Node, needs: PodNeeds, compile_selector: SelectorCompiler, users: Users
+) -> list[Parts]:
+    """Return, request by request, why it cannot get each device of a node.
+
+    Raises AllocationError if a request is invalid.
+    """
     candidates = candidates_on(node, needs, compile_selector)
-    return make_levels(needs.claims, candidates), candidates
+    found = []
+    for level in make_levels(needs.claims, candidates):
+        for alternative in level.alternatives:
+            checks = list(_checks(alternative, candidates, users))
+            by_reason: dict[str, list[str]] = {}
+            for each in candidates.devices[:_MOST_DEVICES]:
+                by_reason.setdefault(_why_not(each, checks), []).append(each.id.device)
+            found += [
+                Parts(_name(alternative), names, why) for why, names in sorted(by_reason.items())
+            ]
+    return found
 
 
-def _steps(
-    levels: Sequence[Level], candidates: Candidates, node: Node, users: Users
-) -> Iterator[Measured]:
+def _why_not(candidate: Candidate, checks: Sequence[_Check]) -> str:
+    """Return why a request cannot get a device, "" if it can."""
+    try:
+        failed = (check for check in checks if not check.passes(candidate))
+        return next((check.why_not(candidate) for check in failed), "")
+    except AllocationError as error:
+        return str(error)
+
+
+def _steps(levels: Sequence[Level], candidates: Candidates, users: Users) -> Iterator[Measured]:
     free: dict[int, list[tuple[Alternative, list[Candidate]]]] = {}
     for level in levels:
         for alternative in level.alternatives:
-            found: list[Candidate] = []
-            yield from _up_to_first_lack(
-                _steps_of_request(alternative, candidates, node, users, found)
-            )
-            free.setdefault(alternative.claim_index, []).append((alternative, found))
+            wanted = max(alternative.request.count, 1) if alternative.all_devices is None else 1
+            left, lacks = candidates.devices, False
+            for check in _checks(alternative, candidates, users):
+                tried, left = left, [each for each in left if check.passes(each)]
+                what = f"{_name(alternative)}: devices {check.what}"
+                if check.what and (lacks or len(left) >= wanted):
+                    yield Measured(what, wanted, max(len(left), wanted))
+                elif check.what:
+                    example = check.example([each for each in tried if each not in left])
+                    yield Measured(what, wanted, len(left), example)
+                    lacks = True
+            free.setdefault(alternative.claim_index, []).append((alternative, left))
     for of_claim in free.values():
         yield from _constraints(of_claim, candidates)
 
 
-def _up_to_first_lack(steps: Iterable[Measured]) -> Iterator[Measured]:
-    """Yield the steps; those after the first with too few devices count as sufficient."""
-    lacks = False
-    for step in steps:
-        yield step._replace(available=step.wanted, example="") if lacks else step
-        lacks |= step.available < step.wanted
+def _checks(alternative: Alternative, candidates: Candidates, users: Users) -> Iterator[_Check]:
+    """Yield what a device must satisfy, in the allocator's order."""
+    of_class, request = alternative.device_class, alternative.request
+    yield _Check(
+        f"of class {of_class.name}",
+        partial(candidates.select, "class", of_class.name, of_class.selectors),
+        partial(_is_false, of_class.selectors, candidates, f"class {of_class.name}: "),
+        partial(_nearest, of_class.selectors, candidates),
+    )
+    for index, expression in enumerate(request.selectors):
+        yield _Check(
+            f"that match {shortened(expression or '')}",
+            # The earlier ones match. With these, an error has the selector's index.
+            partial(candidates.select, "claim", alternative.claim, request.selectors[: index + 1]),
+            partial(_is_false, [expression], candidates, ""),
+            partial(_nearest, [expression], candidates),
+        )
+    yield _Check(
+        "with the requested capacity" if request.capacity else "",
+        lambda each: candidates.needs(alternative, each) is not None,
+        lambda each: "it lacks the capacity, or is not for this node",
+    )
+    yield _Check(
+        "whose taints it tolerates",
+        partial(candidates.tolerates, alternative),
+        lambda each: "taint " + ", ".join(map(_taint, each.device.taints)),
+    )
+    yield _Check(
+        "that are free",
+        lambda each: bool(request.admin_access) or not each.is_allocated,
+        lambda each: users(each.id) or "in use",
+        partial(_in_use, users, candidates),
+    )
 
 
-def _steps_of_request(
-    alternative: Alternative,
-    candidates: Candidates,
-    node: Node,
-    users: Users,
-    free: list[Candidate],
-) -> Iterator[Measured]:
-    """Yield the steps of a request, and append the devices that it could get to ``free``."""
-    wanted = max(alternative.request.count, 1) if alternative.all_devices is None else 1
-    name = f"{_name(alternative)}: devices"
-    of_class = alternative.device_class
-    left = [
-        each
-        for each in candidates.devices
-        if candidates.select("class", of_class.name, of_class.selectors, each)
-    ]
-    example = ""
-    if len(left) < wanted:
-        example = _nearest(of_class.selectors, candidates.devices, left, candidates, node)
-    yield Measured(f"{name} of class {of_class.name}", wanted, len(left), example)
-    for expression in alternative.request.selectors:
-        selected = [
-            each
-            for each in left
-            if candidates.select("claim", alternative.claim, [expression], each)
-        ]
-        example = ""
-        if len(selected) < wanted:
-            example = _nearest([expression], left, selected, candidates, node)
-        text = shortened(expression or "")
-        yield Measured(f"{name} that match {text}", wanted, len(selected), example)
-        left = selected
-    suitable = [each for each in left if candidates.needs(alternative, each) is not None]
-    if alternative.request.capacity:
-        yield Measured(f"{name} with the requested capacity", wanted, len(suitable))
-    tolerated = [each for each in suitable if candidates.tolerates(alternative, each)]
-    yield Measured(f"{name} whose taints it tolerates", wanted, len(tolerated))
-    usable = [each for each in tolerated if not _is_in_use(alternative, each)]
-    free += usable
-    example = ""
-    if len(usable) < wanted:
-        example = _in_use([each.id for each in tolerated if each not in usable], node, users)
-    yield Measured(f"{name} that are free", wanted, len(usable), example)
+def _taint(taint: v1.Taint) -> str:
+    return f"{taint.key}={taint.value}:{taint.effect}"
 
 
 def _name(alternative: Alternative) -> str:
@@ -147,34 +175,33 @@ def _name(alternative: Alternative) -> str:
     return f"{claim}, request {alternative.full_name}"
 
 
-def _is_in_use(alternative: Alternative, candidate: Candidate) -> bool:
-    return not alternative.request.admin_access and candidate.is_allocated
-
-
-def _in_use(taken: Sequence[DeviceID], node: Node, users: Users) -> str:
+def _in_use(users: Users, candidates: Candidates, taken: Sequence[Candidate]) -> str:
     """Return a text with the users of devices."""
     by_user: dict[str, list[str]] = {}
-    for device in taken[:_MOST_NAMED]:
-        by_user.setdefault(users(device), []).append(device.device)
+    for each in taken[:_MOST_NAMED]:
+        by_user.setdefault(users(each.id), []).append(each.id.device)
     found = [f"{', '.join(names)}: {user}" for user, names in by_user.items() if user]
     more = f", and {len(taken) - _MOST_NAMED} more" if len(taken) > _MOST_NAMED else ""
-    return f"on {node.name} {'; '.join(found)}{more}" if found else ""
+    return f"on {candidates.node.name} {'; '.join(found)}{more}" if found else ""
+
+
+def _is_false(
+    expressions: Sequence[str | None], candidates: Candidates, by: str, candidate: Candidate
+) -> str:
+    """Return which term of selectors is false for a device; ``by`` begins the text."""
+    term = _missed(expressions, candidates, candidate)[0]
+    return f"{by}{shortened(term)} is false: it has {_values(term, candidate)}"
 
 
 def _nearest(
-    expressions: Sequence[str | None],
-    tried: Sequence[Candidate],
-    selected: Sequence[Candidate],
-    candidates: Candidates,
-    node: Node,
+    expressions: Sequence[str | None], candidates: Candidates, refused: Sequence[Candidate]
 ) -> str:
     """Return why the device that fails the fewest terms is refused; "" if none is refused."""
-    refused = [each for each in tried if each not in selected][:_MOST_NAMED]
-    missed = [(_missed(expressions, each, candidates), each) for each in refused]
+    missed = [(_missed(expressions, candidates, each), each) for each in refused[:_MOST_NAMED]]
     if not missed:
         return ""
     (terms, nearest) = min(missed, key=lambda one: len(one[0]))
-    about = f"{nearest.id.device} of {node.name}"
+    about = f"{nearest.id.device} of {candidates.node.name}"
     values = _values(terms[0], nearest)
     if [" ".join(terms[0].split())] == [" ".join((each or "").split()) for each in expressions]:
         return f"{about} has {values}"
@@ -182,15 +209,15 @@ def _nearest(
 
 
 def _missed(
-    expressions: Iterable[str | None], candidate: Candidate, candidates: Candidates
+    expressions: Iterable[str | None], candidates: Candidates, candidate: Candidate
 ) -> list[str]:
     """Return the terms of selectors that are false for a device, or fail; at least one."""
     whole = [expression or "" for expression in expressions]
     terms = [term for expression in whole for term in conjuncts(expression)]
-    return [term for term in terms if not _holds(term, candidate, candidates)] or whole
+    return [term for term in terms if not _holds(term, candidates, candidate)] or whole
 
 
-def _holds(term: str, candidate: Candidate, candidates: Candidates) -> bool:
+def _holds(term: str, candidates: Candidates, candidate: Candidate) -> bool:
     try:
         return candidates.select("", "", [term], candidate)
     except AllocationError:
@@ -214,56 +241,6 @@ def shortened(expression: str) -> str:
     """Return a selector in one line of bounded length."""
     text = " ".join(expression.split())
     return f"{text[:_LONGEST_SELECTOR]}…" if len(text) > _LONGEST_SELECTOR else text
-
-
-def verdicts(
-    node: Node, needs: PodNeeds, compile_selector: SelectorCompiler, users: Users
-) -> list[Parts]:
-    """Return, request by request, why it cannot get each device of a node.
-
-    Raises AllocationError if a request is invalid.
-    """
-    levels, candidates = _prepared(node, needs, compile_selector)
-    found = []
-    for level in levels:
-        for alternative in level.alternatives:
-            by_reason: dict[str, list[str]] = {}
-            for each in candidates.devices[:_MOST_DEVICES]:
-                why = _why_not(alternative, each, candidates, users)
-                by_reason.setdefault(why, []).append(each.id.device)
-            found += [
-                Parts(_name(alternative), names, why) for why, names in sorted(by_reason.items())
-            ]
-    return found
-
-
-def _why_not(
-    alternative: Alternative, each: Candidate, candidates: Candidates, users: Users
-) -> str:
-    """Return the first reason, in the allocator's order, why a request cannot get a device."""
-    selectors = (
-        (f"class {alternative.device_class.name}", alternative.device_class.selectors),
-        ("", alternative.request.selectors),
-    )
-    for author, expressions in selectors:
-        try:
-            if candidates.select("claim", alternative.claim, expressions, each):
-                continue
-        except AllocationError as error:
-            return str(error)
-        term = _missed(expressions, each, candidates)[0]
-        by = f"{author}: " if author else ""
-        return f"{by}{shortened(term)} is false: it has {_values(term, each)}"
-    if candidates.needs(alternative, each) is None:
-        return "it lacks the capacity, or is not for this node"
-    if not candidates.tolerates(alternative, each):
-        taints = ", ".join(
-            f"{taint.key}={taint.value}:{taint.effect}" for taint in each.device.taints
-        )
-        return f"taint {taints}"
-    if _is_in_use(alternative, each):
-        return users(each.id) or "in use"
-    return ""
 
 
 def _constraints(
