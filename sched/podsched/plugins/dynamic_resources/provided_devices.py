@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from podsched.api.cel.errors import CompileError, EvaluationError
-from podsched.framework.nodes import ClusterView, Int64s, NodeColumns
+from podsched.framework.nodes import ClusterView, Int64s
 from podsched.framework.pods import PodInfo
 from podsched.plugins.dynamic_resources.devices import (
     DEVICE_KINDS,
@@ -28,56 +27,76 @@ from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 #: 46 ms.
 _ROWS_PER_PAUSE: Final = 100
 
-#: The devices of each row, and those in use, shape ``(2, size)``.
-Counts = Int64s
 
-
-@dataclass(slots=True)
-class _Known:
-    """The counts of a class, and the devices for which they are valid."""
-
-    seen: SeenDevices
-    counts: Counts
-
-
-class DeviceCounts:
+class CountedDevices:
     """The numbers of a DeviceClass's devices on each node, and of those in use; for scores.
 
-    Only changed nodes are counted again. Rules: kube-scheduler v1.36
-    ``noderesources/resource_allocation.go``. Devices count if they are in a slice that the node
-    reaches, of any generation, and match the selectors of the class. If a selector fails, the node
-    has no such devices.
+    See ``framework.plugin.ProvidedDevices``. Only changed nodes are counted again. Rules:
+    kube-scheduler v1.36 ``noderesources/resource_allocation.go``. Devices count if they are in a
+    slice that the node reaches, of any generation, and match the selectors of the class. If a
+    selector fails, the node has no such devices.
     """
 
-    def __init__(self, compile_selector: SelectorCompiler) -> None:
+    def __init__(
+        self, devices: KnownDevices, needs: NeedsReader, compile_selector: SelectorCompiler
+    ) -> None:
+        self._devices = devices
+        self._needs = needs
         self._compile = compile_selector
-        self._known: dict[str, _Known] = {}
+        #: The resources whose devices count in scores.
+        self._counted: set[str] = set()
+        #: The counts by class, and the devices for which they are valid.
+        self._counts: dict[str, tuple[SeenDevices, Int64s]] = {}
 
-    def of(self, class_name: str, devices: Devices, nodes: NodeColumns) -> Counts:
-        """Return the counts of a class, which must exist, on the rows of the cluster."""
-        for _ in self.prepare(class_name, devices, nodes):
+    def resource_classes(self, cluster: ClusterView) -> Mapping[str, str]:
+        """Return the DeviceClass that provides each extended resource, by the resource's name."""
+        return self._needs.resource_classes(cluster)
+
+    def count_ahead(self, resources: Collection[str]) -> None:
+        """Note the resources whose devices count in scores."""
+        self._counted.update(resources)
+
+    def device_counts(self, resource: str, cluster: ClusterView) -> Int64s | None:
+        """Return the devices of a resource's class, and those in use; shape ``(2, size)``."""
+        name = self._needs.resource_classes(cluster).get(resource)
+        if name is None:
+            return None
+        for _ in self._count(name, cluster):
             pass
-        return self._known[class_name].counts
+        return self._counts[name][1]
 
-    def prepare(self, class_name: str, devices: Devices, nodes: NodeColumns) -> Iterator[None]:
-        """Count with pauses about every millisecond, so that ``of`` has little left to do."""
+    def devices_version(self, cluster: ClusterView) -> Hashable:
+        """Return the versions of everything that ``device_counts`` reads."""
+        nodes = cluster.nodes
+        versions = (cluster.version(kind) for kind in DEVICE_KINDS)
+        return (cluster.assumed(CLAIM).version, *versions, nodes.topology_version, nodes.size)
+
+    def prepare(self, pod: PodInfo, cluster: ClusterView) -> Iterator[None]:
+        """Count the devices that the scores of other plugins will read."""
+        for resource, device_class in self._needs.provided(pod, cluster):
+            if resource in self._counted and device_class in self._devices.of(cluster).classes:
+                yield from self._count(device_class, cluster)
+
+    def _count(self, class_name: str, cluster: ClusterView) -> Iterator[None]:
+        """Count the devices of a class, which must exist, with pauses about every millisecond."""
+        devices, nodes = self._devices.of(cluster), cluster.nodes
         of_class, seen = devices.classes[class_name], SeenDevices.of(devices, nodes)
-        known = self._known.get(class_name)
-        rows = None if known is None else known.seen.changed(devices, nodes)
+        known = self._counts.get(class_name)
+        rows = None if known is None else known[0].changed(devices, nodes)
         if known is None or rows is None:
             counts = np.zeros((2, nodes.size), dtype=np.int64)
             rows = np.flatnonzero(nodes.alive).tolist()
         else:
-            counts = known.counts.copy()
+            counts = known[1].copy()
         for place, row in enumerate(rows, start=1):
             # Nodes may be gone after a pause; then all is counted again.
             if row < nodes.size and nodes.alive[row]:
-                counts[:, row] = self._count(of_class, devices, nodes.node(row).metadata)
+                counts[:, row] = self._count_on(nodes.node(row).metadata, of_class, devices)
             if place % _ROWS_PER_PAUSE == 0:
                 yield
-        self._known[class_name] = _Known(seen, counts)
+        self._counts[class_name] = seen, counts
 
-    def _count(self, of_class: DeviceClass, devices: Devices, node: Node) -> tuple[int, int]:
+    def _count_on(self, node: Node, of_class: DeviceClass, devices: Devices) -> tuple[int, int]:
         there = used = 0
         try:
             for piece in devices.slices_for(node):
@@ -97,43 +116,3 @@ class DeviceCounts:
         except (AllocationAborted, CompileError, EvaluationError):
             return 0, 0
         return there, used
-
-
-class CountedDevices:
-    """See ``framework.plugin.ProvidedDevices``."""
-
-    def __init__(
-        self, devices: KnownDevices, needs: NeedsReader, compile_selector: SelectorCompiler
-    ) -> None:
-        self._devices = devices
-        self._needs = needs
-        self._counts = DeviceCounts(compile_selector)
-        self._counted: set[str] = set()
-
-    def resource_classes(self, cluster: ClusterView) -> Mapping[str, str]:
-        """Return the DeviceClass that provides each extended resource, by the resource's name."""
-        return self._needs.resource_classes(cluster)
-
-    def count_ahead(self, resources: Collection[str]) -> None:
-        """Note the resources whose devices count in scores."""
-        self._counted.update(resources)
-
-    def device_counts(self, resource: str, cluster: ClusterView) -> Int64s | None:
-        """Return the devices of a resource's class, and those in use; shape ``(2, size)``."""
-        name = self._needs.resource_classes(cluster).get(resource)
-        if name is None:
-            return None
-        return self._counts.of(name, self._devices.of(cluster), cluster.nodes)
-
-    def devices_version(self, cluster: ClusterView) -> Hashable:
-        """Return the versions of everything that ``device_counts`` reads."""
-        nodes = cluster.nodes
-        versions = (cluster.version(kind) for kind in DEVICE_KINDS)
-        return (cluster.assumed(CLAIM).version, *versions, nodes.topology_version, nodes.size)
-
-    def prepare(self, pod: PodInfo, cluster: ClusterView) -> Iterator[None]:
-        """Count the devices that the scores of other plugins will read."""
-        for resource, device_class in self._needs.provided(pod, cluster):
-            devices = self._devices.of(cluster)
-            if resource in self._counted and device_class in devices.classes:
-                yield from self._counts.prepare(device_class, devices, cluster.nodes)

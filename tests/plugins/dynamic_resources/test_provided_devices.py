@@ -11,7 +11,8 @@ from podsched.cache.cache import Cache
 from podsched.plugins.dynamic_resources import provided_devices
 from podsched.plugins.dynamic_resources.devices import KnownDevices
 from podsched.plugins.dynamic_resources.model import Features
-from podsched.plugins.dynamic_resources.provided_devices import DeviceCounts
+from podsched.plugins.dynamic_resources.pod_needs import NeedsReader
+from podsched.plugins.dynamic_resources.provided_devices import CountedDevices
 from podsched.plugins.dynamic_resources.selectors import selector_compiler
 from support.device_objects import device_class, devices, resource_claim
 from support.engine_world import node
@@ -22,7 +23,8 @@ class World:
 
     def __init__(self, *selectors: str) -> None:
         self.cache = Cache()
-        self.known, self.counts = KnownDevices(), DeviceCounts(selector_compiler(Features()))
+        known = KnownDevices()
+        self.counts = CountedDevices(known, NeedsReader(known), selector_compiler(Features()))
         of_class = device_class()
         for expression in selectors:
             of_class.spec.selectors.add().cel.expression = expression
@@ -46,7 +48,8 @@ class World:
 
     def found(self) -> dict[str, tuple[int, int]]:
         cluster = self.cache.cluster
-        counts = self.counts.of("gpu", self.known.of(cluster), cluster.nodes)
+        counts = self.counts.device_counts("deviceclass.resource.kubernetes.io/gpu", cluster)
+        assert counts is not None
         rows = np.flatnonzero(cluster.nodes.alive).tolist()
         return {cluster.nodes.names[row]: tuple(counts[:, row].tolist()) for row in rows}
 
@@ -92,13 +95,13 @@ def test_only_nodes_that_changed_are_counted_again(monkeypatch: pytest.MonkeyPat
     world = World(IS_X)
     world.found()
     counted: list[str] = []
-    count = DeviceCounts._count
+    count = CountedDevices._count_on
 
-    def noted(self: Any, of_class: Any, devices: Any, node: Any) -> Any:
+    def noted(self: Any, node: Any, of_class: Any, devices: Any) -> Any:
         counted.append(node.name)
-        return count(self, of_class, devices, node)
+        return count(self, node, of_class, devices)
 
-    monkeypatch.setattr(DeviceCounts, "_count", noted)
+    monkeypatch.setattr(CountedDevices, "_count_on", noted)
     world.use("a", "gpu-0")
     assert world.found()["a"] == (2, 1)
     assert counted == ["a"]
@@ -109,22 +112,19 @@ def test_devices_are_counted_in_steps_and_what_changes_meanwhile_again(
 ) -> None:
     monkeypatch.setattr(provided_devices, "_ROWS_PER_PAUSE", 1)
     world = World(IS_X)
-    cluster = world.cache.cluster
-    steps = world.counts.prepare("gpu", world.known.of(cluster), cluster.nodes)
+    steps = world.counts._count("gpu", world.cache.cluster)
     next(steps)
     world.use("a", "gpu-0")
-    world.known.of(cluster)
     assert len(list(steps)) == 2
     assert world.found() == {"a": (2, 1), "b": (0, 0), "c": (0, 0)}
-    monkeypatch.setattr(DeviceCounts, "_count", AssertionError)
+    monkeypatch.setattr(CountedDevices, "_count_on", AssertionError)
     assert world.found()["a"] == (2, 1)
 
 
 def test_a_node_may_go_while_devices_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provided_devices, "_ROWS_PER_PAUSE", 1)
     world = World(IS_X)
-    cluster = world.cache.cluster
-    steps = world.counts.prepare("gpu", world.known.of(cluster), cluster.nodes)
+    steps = world.counts._count("gpu", world.cache.cluster)
     next(steps)
     world.cache.placed.remove_node("c")
     list(steps)
