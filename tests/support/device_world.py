@@ -9,10 +9,17 @@ from hypothesis import strategies as st
 
 from podsched.api.cel.errors import EvaluationError
 from podsched.api.device_selectors import Device
+from podsched.plugins.dynamic_resources import documents
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.candidates import Candidates
-from podsched.plugins.dynamic_resources.documents import read_device_class, read_resource_slice
-from podsched.plugins.dynamic_resources.model import Features, Node
+from podsched.plugins.dynamic_resources.model import (
+    DeviceClass,
+    Features,
+    Node,
+    ResourceClaim,
+    ResourceSlice,
+)
+from podsched.v1 import objects_pb2 as v1
 
 DRIVER = "a.example"
 GATES = (
@@ -46,15 +53,27 @@ class AttributeSelector:
         return True
 
 
+def read_class(of: Document) -> DeviceClass:
+    return documents.read_device_class(documents.message(v1.DeviceClass(), of))
+
+
+def read_slice(of: Document) -> ResourceSlice:
+    return documents.read_resource_slice(documents.message(v1.ResourceSlice(), of))
+
+
+def read_claim(of: Document) -> ResourceClaim:
+    return documents.read_resource_claim(documents.message(v1.ResourceClaim(), of))
+
+
 def allocator_of(
     slices: Sequence[Document], classes: Sequence[Document] = (), **options: Any
 ) -> Allocator:
     """An allocator for a node, with documents of slices and of classes, by default one, ``any``."""
-    read = map(read_device_class, classes or [{"metadata": {"name": "any"}}])
+    read = map(read_class, classes or [{"metadata": {"name": "any"}}])
     candidates = Candidates(
         Node(name="node"),
         {of_class.name: of_class for of_class in read},
-        [read_resource_slice(of) for of in slices],
+        [read_slice(of) for of in slices],
         {},
         Features(),
         AttributeSelector,

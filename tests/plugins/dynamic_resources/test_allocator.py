@@ -12,11 +12,8 @@ from hypothesis import given, settings
 from podsched.api.quantity import parse
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.cases import run_case
-from podsched.plugins.dynamic_resources.documents import (
-    read_resource_claim,
-)
 from podsched.plugins.dynamic_resources.errors import AllocationAborted
-from support.device_world import AttributeSelector, Document, allocator_of, cases
+from support.device_world import AttributeSelector, Document, allocator_of, cases, read_claim
 
 
 def results_of(case: Document) -> list[Document]:
@@ -112,7 +109,7 @@ def hard_allocator(*, prune: bool) -> tuple[Allocator, list[Any]]:
         },
     }
     allocator = allocator_of([{"metadata": {"name": "s"}, "spec": spec}], prune=prune)
-    return allocator, [read_resource_claim(claim)]
+    return allocator, [read_claim(claim)]
 
 
 def test_a_search_without_end_stops_when_it_is_told_to() -> None:
@@ -152,7 +149,7 @@ def test_more_devices_than_the_interpreter_may_recurse() -> None:
         for n in range(60)
     ]
     allocator = allocator_of([{"metadata": {"name": "s"}, "spec": spec}])
-    allocations = allocator.allocate([read_resource_claim(claim) for claim in claims])
+    allocations = allocator.allocate([read_claim(claim) for claim in claims])
     assert allocations is not None
     assert [len(of.devices.results) for of in allocations] == [32] * 60
 
@@ -170,7 +167,7 @@ def test_more_claims_than_the_interpreter_may_recurse() -> None:
         "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
     }
     allocator = allocator_of([{"metadata": {"name": "s"}, "spec": spec}])
-    assert allocator.allocate([read_resource_claim(claim)] * 1500) is None
+    assert allocator.allocate([read_claim(claim)] * 1500) is None
 
 
 def test_a_step_of_nothing_limits_no_amount() -> None:
@@ -196,6 +193,6 @@ def test_a_step_of_nothing_limits_no_amount() -> None:
     }
     requests = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
     allocator = allocator_of([{"metadata": {"name": "s"}, "spec": spec}])
-    claim = read_resource_claim({"metadata": {"name": "c"}, "spec": requests})
+    claim = read_claim({"metadata": {"name": "c"}, "spec": requests})
     [found] = allocator.allocate([claim]) or []
     assert found.devices.results[0].consumed_capacity == {"memory": "3"}

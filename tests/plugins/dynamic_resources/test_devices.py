@@ -13,7 +13,6 @@ from podsched.api.objects import DeviceTaintRule, ResourceClaim, ResourceSlice
 from podsched.cache.objects import ClusterState
 from podsched.plugins.dynamic_resources import devices, model
 from podsched.plugins.dynamic_resources.devices import Devices, KnownDevices
-from podsched.plugins.dynamic_resources.documents import Document
 from podsched.plugins.dynamic_resources.model import Node
 from support.device_world import DRIVER
 from support.examples import examples
@@ -101,9 +100,9 @@ def test_only_the_slices_that_changed_are_read(monkeypatch: pytest.MonkeyPatch) 
     read: list[str] = []
     original = devices.read_resource_slice
 
-    def noted(document: Document) -> model.ResourceSlice:
-        read.append(document["metadata"]["name"])
-        return original(document)
+    def noted(stored: ResourceSlice) -> model.ResourceSlice:
+        read.append(stored.metadata.name)
+        return original(stored)
 
     monkeypatch.setattr(devices, "read_resource_slice", noted)
     cluster.put("ResourceSlice", piece("s7", "p7", "n7", 3))

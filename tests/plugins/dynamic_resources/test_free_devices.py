@@ -20,9 +20,6 @@ from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.devices import Content, Devices
 from podsched.plugins.dynamic_resources.documents import (
     read_allocated_state,
-    read_device_class,
-    read_resource_claim,
-    read_resource_slice,
 )
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.free_devices import DevicesAhead, Fitting, FreeDevices
@@ -38,7 +35,15 @@ from podsched.plugins.dynamic_resources.model import (
 )
 from podsched.plugins.dynamic_resources.selectors import RememberedSelectors
 from podsched.v1 import objects_pb2 as v1
-from support.device_world import DRIVER, AttributeSelector, Document, cases
+from support.device_world import (
+    DRIVER,
+    AttributeSelector,
+    Document,
+    cases,
+    read_claim,
+    read_class,
+    read_slice,
+)
 from support.examples import examples
 
 NODE = Node(name="node")
@@ -68,13 +73,13 @@ class Situation:
     """The devices of a case, as the allocator and as columns have them."""
 
     def __init__(self, case: Document) -> None:
-        classes = {of["metadata"]["name"]: read_device_class(of) for of in case["classes"]}
+        classes = {of["metadata"]["name"]: read_class(of) for of in case["classes"]}
         self.devices = Devices(classes, 1)
         self.numbers = itertools.count()
-        self.slices = [read_resource_slice(of) for of in without_counters(case["slices"])]
+        self.slices = [read_slice(of) for of in without_counters(case["slices"])]
         for key, slices in by_pool(self.slices).items():
             self.put(key, slices)
-        self.claims = [read_resource_claim(of) for of in case["claims"]]
+        self.claims = [read_claim(of) for of in case["claims"]]
         self.in_use = self.devices.in_use
         for pool, devices in read_allocated_state(case["allocated"]).items():
             for name, use in devices.items():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from podsched.plugins.dynamic_resources.documents import read_resource_slice
 from podsched.plugins.dynamic_resources.model import Features, Node
 from podsched.plugins.dynamic_resources.pools import Pool, gather_pools
+from support.device_world import read_slice
 
 NODE = Node(name="node-1")
 
@@ -20,7 +20,7 @@ def pools_of(*specs: dict[str, Any]) -> list[Pool]:
             "metadata": {"name": f"slice-{number}"},
             "spec": {"driver": "gpu.example.com", "pool": pool, **spec},
         }
-        slices.append(read_resource_slice(document))
+        slices.append(read_slice(document))
     return gather_pools(slices, NODE, Features())
 
 

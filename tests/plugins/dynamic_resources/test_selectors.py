@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from podsched.api.cel.errors import CompileError, EvaluationError
-from podsched.plugins.dynamic_resources.documents import read_resource_slice
 from podsched.plugins.dynamic_resources.model import Device, Features
 from podsched.plugins.dynamic_resources.selectors import selector_compiler
+from support.device_world import read_slice
 
 DRIVER = "gpu.example.com"
 
 
 def device() -> Device:
-    (found,) = read_resource_slice(
+    (found,) = read_slice(
         {
             "metadata": {"name": "slice"},
             "spec": {

@@ -10,11 +10,8 @@ from hypothesis import given
 from podsched.plugins.dynamic_resources import search
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.cases import run_case
-from podsched.plugins.dynamic_resources.documents import (
-    read_resource_claim,
-)
 from podsched.plugins.dynamic_resources.taken import TakenDevices
-from support.device_world import AttributeSelector, Document, allocator_of, cases
+from support.device_world import AttributeSelector, Document, allocator_of, cases, read_claim
 from support.examples import examples
 
 
@@ -68,7 +65,7 @@ def test_a_claim_for_more_partitions_than_the_counters_permit_fails_soon() -> No
     """Of seventeen, at most sixteen can be had: two of one slice and two of two of each GPU."""
     case = partitions()
     allocator = allocator_of(case["slices"], case["classes"])
-    claims = [read_resource_claim(of) for of in case["claims"]]
+    claims = [read_claim(of) for of in case["claims"]]
     assert allocator.allocate(claims) is None
     assert allocator.choices < 100
 
@@ -79,8 +76,7 @@ def test_a_search_that_never_fails_asks_for_no_supply() -> None:
     request = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": 1}
     devices = {"requests": [{"name": "r", "exactly": request}]}
     claims = [
-        read_resource_claim({"metadata": {"name": f"c{n}"}, "spec": {"devices": devices}})
-        for n in range(8)
+        read_claim({"metadata": {"name": f"c{n}"}, "spec": {"devices": devices}}) for n in range(8)
     ]
     allocator = allocator_of(case["slices"], case["classes"])
     with (
@@ -98,7 +94,7 @@ def equal_requests(devices: list[Document], count: int) -> tuple[Allocator, list
     spec = {"driver": "a.example", "pool": pool, "allNodes": True, "devices": devices}
     request = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": count}
     claim = {"spec": {"devices": {"requests": [{"name": "r", "exactly": request}]}}}
-    claims = [read_resource_claim({"metadata": {"name": f"c{n}"}, **claim}) for n in range(10)]
+    claims = [read_claim({"metadata": {"name": f"c{n}"}, **claim}) for n in range(10)]
     allocator = allocator_of([{"metadata": {"name": "s"}, "spec": spec}])
     return allocator, claims
 

@@ -9,10 +9,9 @@ import pytest
 
 from podsched.plugins.dynamic_resources.documents import (
     read_node,
-    read_resource_claim,
 )
 from podsched.plugins.dynamic_resources.errors import AllocationError
-from support.device_world import Document, allocator_of
+from support.device_world import Document, allocator_of, read_claim
 
 #: All devices are unlike, so that none stands for others. Three models, each in two racks.
 DEVICES = [
@@ -39,7 +38,7 @@ def choices(wanted: list[Document], constraints: list[Document]) -> int:
     requests = [{"name": f"r{n}", "exactly": request | of} for n, of in enumerate(wanted)]
     spec = {"devices": {"requests": requests, "constraints": constraints}}
     allocator = allocator_of([of_slice])
-    claim = read_resource_claim({"metadata": {"name": "c"}, "spec": spec})
+    claim = read_claim({"metadata": {"name": "c"}, "spec": spec})
     assert allocator.allocate([claim]) is None
     return allocator.choices
 

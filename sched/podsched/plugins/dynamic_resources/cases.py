@@ -9,6 +9,7 @@ from podsched.api import codec
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.documents import (
+    message,
     read_allocated_state,
     read_device_class,
     read_node,
@@ -22,6 +23,7 @@ from podsched.plugins.dynamic_resources.errors import (
 )
 from podsched.plugins.dynamic_resources.model import Fault, Features
 from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
+from podsched.v1 import objects_pb2 as v1
 
 
 def run_case(
@@ -37,17 +39,26 @@ def run_case(
     The outcome is "allocated", "none" (they do not fit), "error", or "aborted" (by
     ``should_stop``). Raises KeyError, TypeError or ValueError if the document is not a case.
     """
-    classes = [read_device_class(document) for document in case.get("classes") or ()]
+    classes = [
+        read_device_class(message(v1.DeviceClass(), document))
+        for document in case.get("classes") or ()
+    ]
     candidates = Candidates(
         read_node(case["node"]),
         {device_class.name: device_class for device_class in classes},
-        [read_resource_slice(document) for document in case.get("slices") or ()],
+        [
+            read_resource_slice(message(v1.ResourceSlice(), document))
+            for document in case.get("slices") or ()
+        ],
         read_allocated_state(case.get("allocated") or {}),
         Features.of(case.get("features") or ()),
         compile_selector,
     )
     allocator = Allocator(candidates, faults=faults, prune=prune)
-    claims = [read_resource_claim(document) for document in case.get("claims") or ()]
+    claims = [
+        read_resource_claim(message(v1.ResourceClaim(), document))
+        for document in case.get("claims") or ()
+    ]
     result: dict[str, Any] = {"name": case.get("name", ""), "allocations": None}
     try:
         allocations = allocator.allocate(claims, should_stop)

@@ -16,7 +16,6 @@ from weakref import WeakValueDictionary
 
 from podsched.api.device_taints import rules_for_slice, with_rules
 from podsched.api.extended_resources import extended_claim_owner
-from podsched.api.manifest import to_manifest
 from podsched.api.objects import copy_of
 from podsched.framework.changed_keys import ChangedKeys
 from podsched.framework.nodes import ClusterView, NodeColumns
@@ -299,7 +298,7 @@ class KnownDevices:
             self._begin(cluster)
         classes = cluster.version(CLASS)
         if classes != self._devices.classes_version:
-            read = map(read_device_class, map(to_manifest, cluster.list(CLASS)))
+            read = map(read_device_class, cluster.list(CLASS))
             by_name = {device_class.name: device_class for device_class in read}
             self._devices = replace(self._devices, classes=by_name, classes_version=classes)
         slices, rules = cluster.assumed(SLICE), cluster.version(RULE)
@@ -342,7 +341,7 @@ class KnownDevices:
         key = sha256(spec.SerializeToString(deterministic=True)).digest()
         content = self._contents.get(key)
         if content is None:
-            piece = read_resource_slice(to_manifest(message))
+            piece = read_resource_slice(message)
             content = self._contents[key] = Content(next(self._numbers), piece)
         piece = replace(
             content.piece,
@@ -416,5 +415,5 @@ class KnownClaims:
         if found is None:
             if len(self._known) >= _MOST_PARSED:
                 self._known.clear()
-            found = self._known[spec] = read_resource_claim(to_manifest(message))
+            found = self._known[spec] = read_resource_claim(message)
         return replace(found, namespace=message.metadata.namespace, name=message.metadata.name)

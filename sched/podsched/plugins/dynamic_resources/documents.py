@@ -1,16 +1,16 @@
-"""Reads objects of resource.k8s.io/v1 from their JSON.
+"""Reads objects of resource.k8s.io/v1, as messages of the API or as JSON.
 
-Documents that validation would refuse raise KeyError, TypeError or ValueError.
+Objects that validation would refuse raise KeyError, TypeError or ValueError.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from podsched.api import codec
 from podsched.api.device_selectors import Device as DeviceView
-from podsched.api.objects import Message, NodeSelector
+from podsched.api.objects import Message
 from podsched.api.quantity import parse
 from podsched.plugins.dynamic_resources.model import (
     AllocatedState,
@@ -34,51 +34,53 @@ Document = Mapping[str, Any]
 _M = TypeVar("_M", bound=Message)
 
 
+def message(made: _M, document: Document) -> _M:
+    """Read a document onto a new message, and return this."""
+    reader = codec.Reader()
+    reader.read(made, document, made.DESCRIPTOR.name)
+    for problem in reader.problems:
+        raise ValueError(f"{problem.path}: {problem.reason}")
+    return made
+
+
 def read_node(document: Document) -> Node:
     """Read the name and labels of a Node."""
     metadata = document["metadata"]
     return Node(name=metadata["name"], labels=metadata.get("labels"))
 
 
-def read_device_class(document: Document) -> DeviceClass:
+def read_device_class(stored: v1.DeviceClass) -> DeviceClass:
     """Read a DeviceClass."""
-    spec = document.get("spec") or {}
-    return DeviceClass(
-        document["metadata"]["name"],
-        _selectors(spec),
-        tuple(_message(v1.DeviceClassConfiguration(), one) for one in spec.get("config") or ()),
-    )
+    spec = stored.spec
+    return DeviceClass(stored.metadata.name, _selectors(spec.selectors), tuple(spec.config))
 
 
-def read_resource_slice(document: Document) -> ResourceSlice:
+def read_resource_slice(stored: v1.ResourceSlice) -> ResourceSlice:
     """Read a ResourceSlice."""
-    spec = document["spec"]
-    pool = spec["pool"]
+    spec = stored.spec
+    by_device = spec.HasField("per_device_node_selection")
     return ResourceSlice(
-        name=document["metadata"]["name"],
-        driver=spec["driver"],
-        pool=pool["name"],
-        generation=int(pool.get("generation", 0)),
-        slice_count=int(pool.get("resourceSliceCount", 0)),
+        name=stored.metadata.name,
+        driver=spec.driver,
+        pool=spec.pool.name,
+        generation=spec.pool.generation,
+        slice_count=spec.pool.resource_slice_count,
         nodes=_node_selection(spec),
-        per_device_node_selection=spec.get("perDeviceNodeSelection"),
-        devices=tuple(_device(device, spec["driver"]) for device in spec.get("devices") or ()),
-        shared_counters=tuple(
-            (counter_set["name"], _counters(counter_set))
-            for counter_set in spec.get("sharedCounters") or ()
-        ),
+        per_device_node_selection=spec.per_device_node_selection if by_device else None,
+        devices=tuple(_device(device, spec.driver) for device in spec.devices),
+        shared_counters=tuple((one.name, _counters(one)) for one in spec.shared_counters),
     )
 
 
-def read_resource_claim(document: Document) -> ResourceClaim:
+def read_resource_claim(stored: v1.ResourceClaim) -> ResourceClaim:
     """Read the spec of a ResourceClaim."""
-    metadata, devices = document["metadata"], document["spec"].get("devices") or {}
+    metadata, devices = stored.metadata, stored.spec.devices
     return ResourceClaim(
-        metadata.get("namespace", ""),
-        metadata["name"],
-        tuple(_request(request) for request in devices.get("requests") or ()),
-        tuple(_message(v1.DeviceConstraint(), one) for one in devices.get("constraints") or ()),
-        tuple(_message(v1.DeviceClaimConfiguration(), one) for one in devices.get("config") or ()),
+        metadata.namespace,
+        metadata.name,
+        tuple(map(_request, devices.requests)),
+        tuple(devices.constraints),
+        tuple(devices.config),
     )
 
 
@@ -98,97 +100,84 @@ def read_allocated_state(document: Document) -> AllocatedState:
     for device in document.get("sharedDevices") or ():
         use(device).shares += 1
     for device in document.get("capacity") or ():
-        use(device).capacity = _quantities(device.get("consumed"))
+        use(device).capacity = _amounts(device.get("consumed") or {})
     return found
 
 
-def _message(made: _M, document: Document) -> _M:
-    reader = codec.Reader()
-    reader.read(made, document, made.DESCRIPTOR.name)
-    for problem in reader.problems:
-        raise ValueError(f"{problem.path}: {problem.reason}")
-    return made
-
-
-def _request(document: Document) -> DeviceRequest:
-    name = document["name"]
+def _request(request: v1.DeviceRequest) -> DeviceRequest:
+    exactly = request.exactly
+    admin_access = exactly.admin_access if exactly.HasField("admin_access") else None
     return DeviceRequest(
-        name,
-        _exactly(name, document.get("exactly") or {}),
-        tuple(_exactly(one["name"], one) for one in document.get("firstAvailable") or ()),
+        request.name,
+        _exactly(request.name, exactly, admin_access),
+        tuple(_exactly(one.name, one, None) for one in request.first_available),
     )
 
 
-def _exactly(name: str, document: Document) -> ExactDeviceRequest:
-    capacity = document.get("capacity")
+def _exactly(
+    name: str, request: v1.ExactDeviceRequest | v1.DeviceSubRequest, admin_access: bool | None
+) -> ExactDeviceRequest:
     return ExactDeviceRequest(
         name,
-        document.get("deviceClassName", ""),
-        _selectors(document),
-        document.get("allocationMode", ""),
-        int(document.get("count", 0)),
-        document.get("adminAccess"),
-        tuple(_message(v1.Toleration(), one) for one in document.get("tolerations") or ()),
-        None if capacity is None else _quantities(capacity.get("requests")),
+        request.device_class_name,
+        _selectors(request.selectors),
+        request.allocation_mode,
+        request.count,
+        admin_access,
+        tuple(request.tolerations),
+        _amounts(request.capacity.requests) if request.HasField("capacity") else None,
     )
 
 
-def _selectors(document: Document) -> tuple[str | None, ...]:
-    return tuple(
-        selector["cel"]["expression"] if selector.get("cel") else None
-        for selector in document.get("selectors") or ()
-    )
+def _selectors(selectors: Iterable[v1.DeviceSelector]) -> tuple[str | None, ...]:
+    return tuple(one.cel.expression if one.HasField("cel") else None for one in selectors)
 
 
-def _device(document: Document, driver: str) -> Device:
-    capacity = document.get("capacity") or {}
-    allow_multiple_allocations = bool(document.get("allowMultipleAllocations"))
+def _device(device: v1.Device, driver: str) -> Device:
     return Device(
-        name=document["name"],
+        name=device.name,
         view=DeviceView(
             driver,
-            document.get("attributes") or {},
+            {name: codec.write(device.attributes[name]) for name in sorted(device.attributes)},
             # Quantities unchanged: CEL distinguishes 1000m from 1.
-            {name: entry["value"] for name, entry in capacity.items()},
-            allow_multiple_allocations,
+            {name: device.capacity[name].value for name in sorted(device.capacity)},
+            device.allow_multiple_allocations,
         ),
-        capacity={name: _capacity(entry) for name, entry in capacity.items()},
-        counter_sets=frozenset(
-            consumption["counterSet"] for consumption in document.get("consumesCounters") or ()
-        ),
+        capacity={name: _capacity(offered) for name, offered in device.capacity.items()},
+        counter_sets=frozenset(one.counter_set for one in device.consumes_counters),
         counters={
-            (consumption["counterSet"], name): amount
-            for consumption in document.get("consumesCounters") or ()
-            for name, amount in _counters(consumption).items()
+            (one.counter_set, name): amount
+            for one in device.consumes_counters
+            for name, amount in _counters(one).items()
         },
-        taints=tuple(_message(v1.Taint(), one) for one in document.get("taints") or ()),
-        nodes=_node_selection(document),
-        binds_to_node=bool(document.get("bindsToNode")),
-        binding_conditions=tuple(document.get("bindingConditions") or ()),
-        binding_failure_conditions=tuple(document.get("bindingFailureConditions") or ()),
-        allow_multiple_allocations=allow_multiple_allocations,
+        taints=tuple(device.taints),
+        nodes=_node_selection(device),
+        binds_to_node=device.binds_to_node,
+        binding_conditions=tuple(device.binding_conditions),
+        binding_failure_conditions=tuple(device.binding_failure_conditions),
+        allow_multiple_allocations=device.allow_multiple_allocations,
     )
 
 
-def _capacity(document: Document) -> DeviceCapacity:
-    policy = document.get("requestPolicy")
-    return DeviceCapacity(amount_of(document["value"]), None if policy is None else _policy(policy))
+def _capacity(offered: v1.DeviceCapacity) -> DeviceCapacity:
+    policy = _policy(offered.request_policy) if offered.HasField("request_policy") else None
+    return DeviceCapacity(amount_of(offered.value), policy)
 
 
-def _policy(document: Document) -> RequestPolicy:
-    valid_range = document.get("validRange")
+def _policy(policy: v1.CapacityRequestPolicy) -> RequestPolicy:
+    valid_range = policy.valid_range
     bounds = {
-        name: amount_of(valid_range[key])
+        name: amount_of(getattr(valid_range, key))
         for name, key in (("minimum", "min"), ("maximum", "max"), ("step", "step"))
-        if valid_range is not None and valid_range.get(key) is not None
+        if valid_range.HasField(key)
     }
     if bounds.get("step", 1) <= 0:
         # Validation refuses such a step. A stored one must not make a search fail.
         del bounds["step"]
     return RequestPolicy(
-        default=None if document.get("default") is None else amount_of(document["default"]),
-        valid_values=tuple(amount_of(value) for value in document.get("validValues") or ()),
-        has_range=valid_range is not None,
+        default=amount_of(policy.default) if policy.HasField("default") else None,
+        valid_values=tuple(map(amount_of, policy.valid_values)),
+        has_range=policy.HasField("valid_range"),
         **bounds,
     )
 
@@ -199,20 +188,17 @@ def amount_of(quantity: str) -> Amount:
     return amount.numerator if amount.denominator == 1 else amount
 
 
-def _counters(document: Document) -> dict[str, Amount]:
-    return {
-        name: amount_of(entry["value"]) for name, entry in (document.get("counters") or {}).items()
-    }
+def _counters(counters: v1.CounterSet | v1.DeviceCounterConsumption) -> dict[str, Amount]:
+    return {name: amount_of(one.value) for name, one in counters.counters.items()}
 
 
-def _quantities(document: Mapping[str, str] | None) -> dict[str, Amount]:
-    return {name: amount_of(text) for name, text in (document or {}).items()}
+def _amounts(quantities: Mapping[str, str]) -> dict[str, Amount]:
+    return {name: amount_of(text) for name, text in quantities.items()}
 
 
-def _node_selection(document: Document) -> NodeSelection:
-    selector = document.get("nodeSelector")
+def _node_selection(selection: v1.ResourceSliceSpec | v1.Device) -> NodeSelection:
     return NodeSelection(
-        document.get("nodeName") or "",
-        bool(document.get("allNodes")),
-        None if selector is None else _message(NodeSelector(), selector),
+        selection.node_name,
+        selection.all_nodes,
+        selection.node_selector if selection.HasField("node_selector") else None,
     )

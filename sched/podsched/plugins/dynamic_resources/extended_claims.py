@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from podsched.api.extended_resources import EXTENDED_RESOURCE_CLAIM, may_be_devices
-from podsched.api.manifest import to_manifest
 from podsched.api.metadata_defaulting import generated_name
 from podsched.api.quantity import parse
 from podsched.framework.pods import PodClass, PodInfo
@@ -124,7 +123,7 @@ def _make(spec: v1.PodSpec, lacking: Iterable[Provided]) -> ExtendedClaim:
         exactly.device_class_name = request.device_class
         exactly.allocation_mode, exactly.count = EXACT_COUNT, request.amount
     serialized = made.spec.SerializeToString(deterministic=True)
-    return ExtendedClaim(made.spec, serialized, mappings, read_resource_claim(to_manifest(made)))
+    return ExtendedClaim(made.spec, serialized, mappings, read_resource_claim(made))
 
 
 def _requests_for(
