@@ -12,6 +12,7 @@ from podsched.api.device_selectors import Device
 from podsched.plugins.dynamic_resources import documents
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.candidates import Candidates
+from podsched.plugins.dynamic_resources.cases import message
 from podsched.plugins.dynamic_resources.model import (
     DeviceClass,
     Features,
@@ -54,15 +55,15 @@ class AttributeSelector:
 
 
 def read_class(of: Document) -> DeviceClass:
-    return documents.read_device_class(documents.message(v1.DeviceClass(), of))
+    return documents.read_device_class(message(v1.DeviceClass(), of))
 
 
 def read_slice(of: Document) -> ResourceSlice:
-    return documents.read_resource_slice(documents.message(v1.ResourceSlice(), of))
+    return documents.read_resource_slice(message(v1.ResourceSlice(), of))
 
 
 def read_claim(of: Document) -> ResourceClaim:
-    return documents.read_resource_claim(documents.message(v1.ResourceClaim(), of))
+    return documents.read_resource_claim(message(v1.ResourceClaim(), of))
 
 
 def allocator_of(

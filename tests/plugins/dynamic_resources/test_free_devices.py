@@ -17,10 +17,8 @@ from podsched.cache.columns import Columns
 from podsched.lab.bench.shapes import node as make_node
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.candidates import Candidates
+from podsched.plugins.dynamic_resources.cases import read_allocated_state
 from podsched.plugins.dynamic_resources.devices import Content, Devices
-from podsched.plugins.dynamic_resources.documents import (
-    read_allocated_state,
-)
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.free_devices import DevicesAhead, Fitting, FreeDevices
 from podsched.plugins.dynamic_resources.in_use import Use

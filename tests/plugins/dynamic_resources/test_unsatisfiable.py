@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.plugins.dynamic_resources.documents import (
-    read_node,
-)
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from support.device_world import Document, allocator_of, read_claim
 
@@ -26,7 +23,6 @@ DEVICES = [
     }
     for number in range(6)
 ]
-NODE = read_node({"metadata": {"name": "node"}})
 IDS = {"distinctAttribute": "id", "requests": ["r0", "r1"]}
 
 

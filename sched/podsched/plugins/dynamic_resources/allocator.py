@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Sequence
 
-from podsched.plugins.dynamic_resources.candidates import Candidates
-from podsched.plugins.dynamic_resources.choices import Alternative
+from podsched.plugins.dynamic_resources.candidates import Alternative, Candidates
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
 from podsched.plugins.dynamic_resources.errors import AllocationAborted, InvalidPools
 from podsched.plugins.dynamic_resources.model import Fault, ResourceClaim

@@ -1,14 +1,17 @@
-"""The devices that a node reaches, and whether a device suits a request, whatever else is taken."""
+"""The devices that a node reaches, the requests for them, and whether a device suits a request.
+
+Whatever else is taken: see ``taken`` for that.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 from podsched.api.cel.errors import CompileError, EvaluationError
 from podsched.api.tolerations import find_untolerated
 from podsched.plugins.dynamic_resources.capacity import Amounts, consumed_capacity, fits
-from podsched.plugins.dynamic_resources.choices import Alternative, Candidate
 from podsched.plugins.dynamic_resources.constraints import Values, attribute_values
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.model import (
@@ -18,13 +21,72 @@ from podsched.plugins.dynamic_resources.model import (
     DeviceID,
     ExactDeviceRequest,
     Features,
+    InUse,
     Node,
+    ResourceClaim,
     ResourceSlice,
 )
-from podsched.plugins.dynamic_resources.pools import gather_pools, reaches
+from podsched.plugins.dynamic_resources.pools import Pool, gather_pools, reaches
 from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 
 _NO_AMOUNTS: Amounts = {}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """A device of a complete and valid pool; ``index``: its place in the order of tries."""
+
+    index: int
+    id: DeviceID
+    device: Device
+    slice: ResourceSlice
+    pool: Pool
+    in_use: InUse | None = None
+
+    @property
+    def is_allocated(self) -> bool:
+        """Whether the device is allocated exclusively."""
+        return self.in_use is not None and self.in_use.exclusive > 0
+
+    @property
+    def consumed(self) -> Amounts | None:
+        """The capacity that allocated shares consume of the device; None without shares."""
+        return None if self.in_use is None else self.in_use.capacity
+
+
+@dataclass(slots=True, eq=False)
+class Alternative:
+    """A request of a claim, or one alternative of a request with ``firstAvailable``.
+
+    ``base_name``: the request's name; ``full_name``: "request/alternative" for an alternative.
+    ``constraints``: the indexes of the claim's constraints that apply. ``count``: the number of
+    devices to allocate. ``all_devices``: the devices to allocate with the allocation mode All, else
+    None.
+    """
+
+    claim: ResourceClaim
+    claim_index: int
+    base_name: str
+    full_name: str
+    request: ExactDeviceRequest
+    device_class: DeviceClass
+    constraints: tuple[int, ...]
+    count: int = 0
+    all_devices: list[Candidate] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Level:
+    """A request of the pod with its alternatives (one, unless it has ``firstAvailable``).
+
+    ``index``: among the requests of all claims, which is the order of the search.
+    """
+
+    index: int
+    claim_index: int
+    starts_claim: bool
+    is_prioritized: bool
+    alternatives: tuple[Alternative, ...]
 
 
 class Candidates:
@@ -57,8 +119,6 @@ class Candidates:
                 self.devices.append(
                     Candidate(len(self.devices), identity, device, piece, pool, use)
                 )
-        # By selector, and by the device's index: whether it matches.
-        self._selected: dict[str, dict[int, bool]] = defaultdict(dict)
         # By the device's index: the capacity that the request would consume; None if the device
         # does not suit. Equal requests share a dict: this, and that a search asks what is lacking
         # only after a failure, let 250 claims be reserved in 10 ms rather than 170.
@@ -183,7 +243,7 @@ class Candidates:
         """
         for index, expression in enumerate(selectors):
             try:
-                if not self._matches(expression or "", candidate):
+                if not self._compile(expression or "").matches(candidate.device.view):
                     return False
             except CompileError as error:
                 problem = f"CEL compile error: {error}"
@@ -192,12 +252,6 @@ class Candidates:
                 problem = f"CEL runtime error: {error}"
                 raise AllocationError(f"{kind} {author}: selector #{index}: {problem}") from error
         return True
-
-    def _matches(self, expression: str, candidate: Candidate) -> bool:
-        known, index = self._selected[expression], candidate.index
-        if index not in known:
-            known[index] = self._compile(expression).matches(candidate.device.view)
-        return known[index]
 
 
 def _asked(alternative: Alternative) -> Hashable:

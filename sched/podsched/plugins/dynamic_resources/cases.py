@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from podsched.api import codec
+from podsched.api.objects import Message
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.documents import (
-    message,
-    read_allocated_state,
+    amount_of,
     read_device_class,
-    read_node,
     read_resource_claim,
     read_resource_slice,
 )
@@ -21,13 +20,23 @@ from podsched.plugins.dynamic_resources.errors import (
     AllocationError,
     InvalidPools,
 )
-from podsched.plugins.dynamic_resources.model import Fault, Features
-from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
+from podsched.plugins.dynamic_resources.model import (
+    AllocatedState,
+    Fault,
+    Features,
+    InUse,
+    Node,
+    PoolKey,
+)
+from podsched.plugins.dynamic_resources.selectors import RememberedSelectors, SelectorCompiler
 from podsched.v1 import objects_pb2 as v1
+
+Document = Mapping[str, Any]
+_M = TypeVar("_M", bound=Message)
 
 
 def run_case(
-    case: Mapping[str, Any],
+    case: Document,
     compile_selector: SelectorCompiler,
     *,
     faults: Collection[Fault] = (),
@@ -52,7 +61,7 @@ def run_case(
         ],
         read_allocated_state(case.get("allocated") or {}),
         Features.of(case.get("features") or ()),
-        compile_selector,
+        RememberedSelectors(compile_selector),
     )
     allocator = Allocator(candidates, faults=faults, prune=prune)
     claims = [
@@ -71,3 +80,36 @@ def run_case(
     if allocations is None:
         return result | {"outcome": "none"}
     return result | {"outcome": "allocated", "allocations": list(map(codec.write, allocations))}
+
+
+def message(made: _M, document: Document) -> _M:
+    """Read a document onto a new message, and return this. Raises ValueError."""
+    reader = codec.Reader()
+    reader.read(made, document, made.DESCRIPTOR.name)
+    for problem in reader.problems:
+        raise ValueError(f"{problem.path}: {problem.reason}")
+    return made
+
+
+def read_node(document: Document) -> Node:
+    """Read the name and labels of a Node."""
+    metadata = document["metadata"]
+    return Node(name=metadata["name"], labels=metadata.get("labels"))
+
+
+def read_allocated_state(document: Document) -> AllocatedState:
+    """Read the devices in use; the fields are ``devices``, ``sharedDevices`` and ``capacity``."""
+    found: dict[PoolKey, dict[str, InUse]] = {}
+
+    def use(of: Document) -> InUse:
+        pool = found.setdefault((of["driver"], of["pool"]), {})
+        return pool.setdefault(of["device"], InUse())
+
+    for device in document.get("devices") or ():
+        use(device).exclusive = 1
+    for device in document.get("sharedDevices") or ():
+        use(device).shares += 1
+    for device in document.get("capacity") or ():
+        consumed = (device.get("consumed") or {}).items()
+        use(device).capacity = {name: amount_of(amount) for name, amount in consumed}
+    return found

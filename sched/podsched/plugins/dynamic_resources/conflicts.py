@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from podsched.plugins.dynamic_resources.choices import Alternative, Candidate
+from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate
 from podsched.plugins.dynamic_resources.taken import Taken
 
 #: Depends on all earlier choices.

@@ -154,7 +154,7 @@ class DeviceFilter:
         except ClaimUnusableError:
             return []
         found = [claim for claim in claims if claim.name != IN_MEMORY]
-        if len(found) < len(claims) and not self._extended.has(pod):
+        if len(found) < len(claims) and not self._extended.assumed(pod):
             # Several pods may have one, so the names must differ.
             found.append(replace(claims[-1], name=f"{IN_MEMORY} of {pod.name}"))
         return found

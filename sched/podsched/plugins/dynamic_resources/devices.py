@@ -274,10 +274,7 @@ class KnownDevices:
 
     def of(self, cluster: ClusterView) -> Devices:
         """Return the current devices; devices of assumed allocations are in use."""
-        self._note_changes(cluster)
-        while self._stale:
-            self._read_next(cluster)
-        for _ in self.read_claims(cluster):
+        for _ in self.prepare(cluster):
             pass
         return self._devices
 

@@ -1,52 +1,28 @@
-"""Reads objects of resource.k8s.io/v1, as messages of the API or as JSON.
+"""Reads objects of resource.k8s.io/v1.
 
-Objects that validation would refuse raise KeyError, TypeError or ValueError.
+Objects that validation would refuse raise QuantityError.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
 
 from podsched.api import codec
 from podsched.api.device_selectors import Device as DeviceView
-from podsched.api.objects import Message
 from podsched.api.quantity import parse
 from podsched.plugins.dynamic_resources.model import (
-    AllocatedState,
     Amount,
     Device,
     DeviceCapacity,
     DeviceClass,
     DeviceRequest,
     ExactDeviceRequest,
-    InUse,
-    Node,
     NodeSelection,
-    PoolKey,
     RequestPolicy,
     ResourceClaim,
     ResourceSlice,
 )
 from podsched.v1 import objects_pb2 as v1
-
-Document = Mapping[str, Any]
-_M = TypeVar("_M", bound=Message)
-
-
-def message(made: _M, document: Document) -> _M:
-    """Read a document onto a new message, and return this."""
-    reader = codec.Reader()
-    reader.read(made, document, made.DESCRIPTOR.name)
-    for problem in reader.problems:
-        raise ValueError(f"{problem.path}: {problem.reason}")
-    return made
-
-
-def read_node(document: Document) -> Node:
-    """Read the name and labels of a Node."""
-    metadata = document["metadata"]
-    return Node(name=metadata["name"], labels=metadata.get("labels"))
 
 
 def read_device_class(stored: v1.DeviceClass) -> DeviceClass:
@@ -82,26 +58,6 @@ def read_resource_claim(stored: v1.ResourceClaim) -> ResourceClaim:
         tuple(devices.constraints),
         tuple(devices.config),
     )
-
-
-def read_allocated_state(document: Document) -> AllocatedState:
-    """Read the devices in use from the form that recorded cases have.
-
-    Its fields are ``devices``, ``sharedDevices`` and ``capacity``.
-    """
-    found: dict[PoolKey, dict[str, InUse]] = {}
-
-    def use(of: Document) -> InUse:
-        pool = found.setdefault((of["driver"], of["pool"]), {})
-        return pool.setdefault(of["device"], InUse())
-
-    for device in document.get("devices") or ():
-        use(device).exclusive = 1
-    for device in document.get("sharedDevices") or ():
-        use(device).shares += 1
-    for device in document.get("capacity") or ():
-        use(device).capacity = _amounts(device.get("consumed") or {})
-    return found
 
 
 def _request(request: v1.DeviceRequest) -> DeviceRequest:

@@ -17,8 +17,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 
-from podsched.plugins.dynamic_resources.candidates import Candidates
-from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, Level
+from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Candidates, Level
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.taken import Taken, TakenDevices
 

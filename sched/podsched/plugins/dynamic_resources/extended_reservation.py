@@ -60,10 +60,6 @@ class ExtendedReservations:
     #: Claims of unreserved pods that may be allocated nevertheless.
     _in_doubt: list[_Claim] = field(default_factory=list)
 
-    def has(self, pod: PodInfo) -> bool:
-        """Return whether a claim is reserved for the pod."""
-        return pod.uid in self._by_pod
-
     def assumed(self, pod: PodInfo) -> list[v1.ResourceClaim]:
         """Return the assumed claim of the pod as a list, which is empty if there is none."""
         claim = self._by_pod.get(pod.uid)

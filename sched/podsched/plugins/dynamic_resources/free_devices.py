@@ -24,8 +24,7 @@ import numpy as np
 
 from podsched.api.cel.errors import CompileError, EvaluationError
 from podsched.framework.nodes import Bools, Int64s, JournaledColumns
-from podsched.plugins.dynamic_resources.candidates import suits
-from podsched.plugins.dynamic_resources.choices import Alternative, Candidate
+from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, suits
 from podsched.plugins.dynamic_resources.devices import Content, Devices, StoredPool
 from podsched.plugins.dynamic_resources.errors import AllocationAborted
 from podsched.plugins.dynamic_resources.in_use import DevicesInUse

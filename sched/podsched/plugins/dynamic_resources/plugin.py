@@ -384,7 +384,7 @@ class DynamicResources:
             self._binding.unreserve(state, pod, self._handle.cluster)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        return SUCCESS if has_claims(pod) or self._extended.has(pod) else SKIP
+        return SUCCESS if has_claims(pod) or self._extended.assumed(pod) else SKIP
 
     def pre_bind(
         self, state: CycleState, pod: PodInfo, node_name: str, cluster: ClusterView

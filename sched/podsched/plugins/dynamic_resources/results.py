@@ -11,7 +11,7 @@ from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 from podsched.api.objects import NodeSelectorRequirement
 from podsched.api.quantity import format_quantity
-from podsched.plugins.dynamic_resources.choices import Alternative
+from podsched.plugins.dynamic_resources.candidates import Alternative
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.model import (
     Features,

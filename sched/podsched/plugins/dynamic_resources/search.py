@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from operator import attrgetter
 
-from podsched.plugins.dynamic_resources.candidates import Candidates
-from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, Level
+from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Candidates, Level
 from podsched.plugins.dynamic_resources.conflicts import ALL_CHOICES, Refused
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
 from podsched.plugins.dynamic_resources.model import MAX_RESULTS

@@ -16,8 +16,7 @@ from typing import Final, NamedTuple
 
 from podsched.api.cel.syntax import conjuncts
 from podsched.framework.requirements import Parts
-from podsched.plugins.dynamic_resources.candidates import Candidates
-from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, Level
+from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Candidates, Level
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.extended_claims import IN_MEMORY
 from podsched.plugins.dynamic_resources.model import DeviceID, Node

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from operator import itemgetter
 
-from podsched.plugins.dynamic_resources.candidates import Candidates
-from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, Level
+from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Candidates, Level
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
 from podsched.plugins.dynamic_resources.model import MAX_RESULTS, Amount, PoolKey
 from podsched.plugins.dynamic_resources.taken import TakenDevices

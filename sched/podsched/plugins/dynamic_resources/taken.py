@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from podsched.plugins.dynamic_resources.candidates import Candidates
+from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Candidates
 from podsched.plugins.dynamic_resources.capacity import Amounts
-from podsched.plugins.dynamic_resources.choices import Alternative, Candidate
 from podsched.plugins.dynamic_resources.constraints import Constraint, make_constraint
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.model import (

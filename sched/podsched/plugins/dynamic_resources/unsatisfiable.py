@@ -12,8 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from podsched.plugins.dynamic_resources.candidates import Candidates
-from podsched.plugins.dynamic_resources.choices import Alternative, Level
+from podsched.plugins.dynamic_resources.candidates import Alternative, Candidates, Level
 from podsched.plugins.dynamic_resources.constraints import Values
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
 
