@@ -54,17 +54,15 @@ class ClaimBinding:
         extended: ExtendedReservations,
         now: Callable[[], float],
         *,
-        most_pauses: int,
         timeout: float,
     ) -> None:
-        """``most_pauses``: of one search; ``timeout``: seconds that drivers may take to prepare."""
+        """``timeout``: seconds that drivers may take to prepare devices."""
         self._reader = reader
         self._devices = devices
         self._free = free
         self._search = search
         self._extended = extended
         self._now = now
-        self._most_pauses = most_pauses
         self._timeout = timeout
         #: By pod uid: reservations of running binding cycles, and of ended ones that sent a patch
         #: whose outcome is unknown.
@@ -124,7 +122,7 @@ class ClaimBinding:
         if found is not None:
             return [found]
         node = cluster.nodes.node(row).metadata
-        return self._search.allocate(node, needs, Budget(self._most_pauses))
+        return self._search.allocate(node, needs, Budget(self._search.most_pauses))
 
     def unreserve(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> None:
         """Withdraw the assumptions, unless they may be written, and the pod's reservations."""

@@ -54,15 +54,14 @@ class DeviceFilter:
         search: NodeSearch,
         extended: ExtendedReservations,
         *,
-        most_pauses: int,
         preempts: bool,
     ) -> None:
-        """``most_pauses``: of one call; ``preempts``: whether preemption may free devices."""
+        """``preempts``: whether preemption may free devices."""
         self._handle = handle
         self._reader = reader
         self._search = search
         self._extended = extended
-        self._most_pauses = most_pauses
+        self._most_pauses = search.most_pauses
         self._preempts = preempts
 
     def shorten(self) -> None:

@@ -134,8 +134,10 @@ class Outcomes:
 class NodeSearch:
     """Allocates the claims of pods on nodes, and remembers outcomes; it changes no object."""
 
-    def __init__(self, compile_selector: SelectorCompiler) -> None:
+    def __init__(self, compile_selector: SelectorCompiler, most_pauses: int) -> None:
         self._compile_selector = compile_selector
+        #: Max pauses of the searches of one call of the plugin.
+        self.most_pauses = most_pauses
         #: By ``_key``.
         self._outcomes: dict[Hashable, int] = {}
         self._columns: dict[tuple[bytes, ...], Outcomes] = {}

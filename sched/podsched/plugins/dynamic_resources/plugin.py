@@ -118,13 +118,13 @@ class DynamicResources:
             remedies=frozenset({Remedy.DEVICES}),
         )
         timeout = args.filter_timeout or _LONGEST_FILTER
-        self._most_pauses = int(min(timeout, _LONGEST_FILTER) * _PAUSES_PER_SECOND)
+        most_pauses = int(min(timeout, _LONGEST_FILTER) * _PAUSES_PER_SECOND)
         #: Max pauses of the searches that ``prepare`` makes in steps.
         self._most_steps = int(timeout * _PAUSES_PER_SECOND)
         self._compile_selector = RememberedSelectors(compile_selector)
         self._devices = KnownDevices(tracks_consumers=self._preempts)
         self._free = FreeDevices(self._compile_selector)
-        self._search = NodeSearch(self._compile_selector)
+        self._search = NodeSearch(self._compile_selector, most_pauses)
         self._needs = NeedsReader(self._devices)
         self._extended = ExtendedReservations(self._devices)
         self._filter = DeviceFilter(
@@ -132,7 +132,6 @@ class DynamicResources:
             self._needs,
             self._search,
             self._extended,
-            most_pauses=self._most_pauses,
             preempts=self._preempts,
         )
         self._binding = ClaimBinding(
@@ -142,7 +141,6 @@ class DynamicResources:
             self._search,
             self._extended,
             now,
-            most_pauses=self._most_pauses,
             timeout=float(args.binding_timeout),
         )
         self.provided_devices = CountedDevices(self._devices, self._needs, self._compile_selector)
@@ -318,7 +316,7 @@ class DynamicResources:
         """Score nodes higher where earlier alternatives of requests are allocated."""
         needs: PodNeeds = state.data[self.name]
         base = rows_of_base(nodes, rows)
-        budget = Budget(self._most_pauses)
+        budget = Budget(self._search.most_pauses)
         scores = np.zeros(len(rows), dtype=np.int64)
         for variant, mine in needs.by_variant(base):
             known = self._search.outcomes(variant, nodes)

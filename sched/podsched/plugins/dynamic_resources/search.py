@@ -8,21 +8,26 @@ pause, and its depth is not limited by the stack.
 Four methods avoid choices that cannot lead to a solution:
 
 * ``equivalence``: a choice that equals a failed one is not tried again;
-* ``conflicts``: choices on which a failure does not depend are not changed;
+* conflicts: choices on which a failure does not depend are not changed;
 * ``supply``: a search ends where fewer devices are left than are wanted;
 * ``unsatisfiable``: after the first failure, the search ends if a request can never be satisfied.
+
+Conflicts are those of conflict-directed backjumping (Prosser, Hybrid Algorithms for the Constraint
+Satisfaction Problem, 1993). A set of choices is an int with one bit per open choice. A failed
+choice depends on the choices that hold a device that it could have used, or that hold counters or
+constraints for which a device was refused. Another device for any other choice would fail in the
+same way, so these are skipped.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Generator, Hashable, Iterator, Sequence
+from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from operator import attrgetter
 
 from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Candidates, Level
-from podsched.plugins.dynamic_resources.conflicts import ALL_CHOICES, Refused
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
 from podsched.plugins.dynamic_resources.model import MAX_RESULTS
 from podsched.plugins.dynamic_resources.supply import Supply
@@ -36,6 +41,10 @@ _DEVICES_PER_CHOICE = 10
 #: A search with fewer choices takes a millisecond: less than remembering failed states and counting
 #: the devices that are left.
 _EASY = 32
+
+
+#: Depends on all earlier choices.
+_ALL_CHOICES = -1
 
 
 class _Outcome(Enum):
@@ -86,7 +95,9 @@ class _DeviceChoice(_Choice):
     ``place``: 0 for the first device of the request. ``position``: the position of the next
     candidate. ``skipped``: candidates before this position were not looked at, because all are
     busy. ``skips``: whether all candidates before ``position`` are also busy for an equal request;
-    not if a device was given back, or was left out for taints or constraints.
+    not if a device was given back, or was left out for taints or constraints. ``busy``: suitable
+    devices that are in use, or have too little capacity left; ``refused``: those that were refused
+    for counters, constraints or taints.
     """
 
     alternative: Alternative = field(kw_only=True)
@@ -96,13 +107,38 @@ class _DeviceChoice(_Choice):
     skips: bool = True
     taken: Taken | None = None
     failed: set[Hashable] = field(default_factory=set)
-    refused: Refused = field(default_factory=Refused)
+    busy: list[Candidate] = field(default_factory=list)
+    refused: list[Candidate] = field(default_factory=list)
 
     @property
     def leaves_busy(self) -> bool:
         """Whether all candidates before ``position`` are in use, or have too little capacity."""
         is_exclusive = self.taken is not None and self.taken.consumed is None
-        return is_exclusive and self.skips and not self.refused.refused
+        return is_exclusive and self.skips and not self.refused
+
+    def refused_for(self, holders: Iterable[tuple[int, Taken]]) -> int:
+        """Return the earlier choices because of which devices could not be taken.
+
+        ``holders``: the earlier choices that have taken a device, by their bit's number.
+        """
+        if not self.busy and not self.refused:
+            return 0
+        indexes = {candidate.index for candidate in (*self.busy, *self.refused)}
+        counters = {counter for candidate in self.refused for counter in _counter_sets(candidate)}
+        constraints = set(self.alternative.constraints) if self.refused else set()
+        found = 0
+        for depth, taken in holders:
+            other = taken.alternative
+            if (
+                taken.candidate.index in indexes
+                or (taken.has_counters and not counters.isdisjoint(_counter_sets(taken.candidate)))
+                or (
+                    other.claim_index == self.alternative.claim_index
+                    and not constraints.isdisjoint(other.constraints)
+                )
+            ):
+                found |= 1 << depth
+        return found
 
 
 _INDEX = attrgetter("index")
@@ -232,7 +268,7 @@ class Search:
             choice.conflicts |= outcome.conflicts & ~self._last_choice()
         elif outcome is not None:
             # How many devices the claim has already depends on the alternatives chosen before.
-            choice.conflicts = ALL_CHOICES
+            choice.conflicts = _ALL_CHOICES
         alternatives = choice.level.alternatives
         if choice.next == len(alternatives):
             exceeded = choice.all_exceeded
@@ -270,9 +306,9 @@ class Search:
         alternative, taken = choice.alternative, self._taken
         if alternative.all_devices is not None:
             candidate = alternative.all_devices[choice.place]
-            choice.refused.refused.append(candidate)
+            choice.refused.append(candidate)
             return taken.take(alternative, candidate, must=True)
-        busy, is_in_use, equivalence = choice.refused.busy, taken.is_in_use, self._equivalence
+        busy, is_in_use, equivalence = choice.busy, taken.is_in_use, self._equivalence
         for candidate in self._next_candidates(choice):
             self._looked_at += 1
             if (
@@ -289,7 +325,7 @@ class Search:
             if (found := taken.take(alternative, candidate, must=False)) is not None:
                 choice.position = candidate.index + 1
                 return found
-            choice.refused.refused.append(candidate)
+            choice.refused.append(candidate)
         return None
 
     def _next_candidates(self, choice: _DeviceChoice) -> Sequence[Candidate]:
@@ -310,15 +346,15 @@ class Search:
     def _exhausted(self, choice: _DeviceChoice, conflicts: int) -> _Failed | _Outcome:
         """Close the last choice after all of its devices failed."""
         if self._equivalence is None:
-            return self._close(choice, _Failed(ALL_CHOICES))
+            return self._close(choice, _Failed(_ALL_CHOICES))
         alternative, place = choice.alternative, choice.place
         conflicts |= choice.conflicts
         is_all = alternative.all_devices is not None
         if is_all and not self._equivalence.is_safe(choice.level):
-            conflicts = ALL_CHOICES
-        elif conflicts != ALL_CHOICES:
-            busy = (*self._candidates.devices[: choice.skipped], *choice.refused.busy)
-            choice.refused.busy = [
+            conflicts = _ALL_CHOICES
+        elif conflicts != _ALL_CHOICES:
+            busy = (*self._candidates.devices[: choice.skipped], *choice.busy)
+            choice.busy = [
                 candidate for candidate in busy if self._candidates.may_suit(alternative, candidate)
             ]
             holders = (
@@ -326,7 +362,7 @@ class Search:
                 for depth, other in enumerate(self._open[:-1])
                 if isinstance(other, _DeviceChoice) and other.taken is not None
             )
-            conflicts |= choice.refused.conflicts(alternative, holders)
+            conflicts |= choice.refused_for(holders)
         if choice.level.is_prioritized and (is_all or not place):
             # The choice of the alternative is ``place + 1`` choices before the last. Another
             # alternative may succeed.
@@ -381,5 +417,10 @@ def _for_earlier(outcome: _Failed | _Outcome, starts_claim: bool) -> _Failed | _
     like others.
     """
     if outcome is _Outcome.EXCEEDED and starts_claim:
-        return _Failed(ALL_CHOICES)
+        return _Failed(_ALL_CHOICES)
     return outcome
+
+
+def _counter_sets(candidate: Candidate) -> list[tuple[str, str, str]]:
+    pool = candidate.pool
+    return [(pool.driver, pool.name, name) for name in candidate.device.counter_sets]
