@@ -18,7 +18,12 @@ from podsched.plugins.dynamic_resources.extended_claims import (
     extended_claim,
     may_need_devices,
 )
-from podsched.plugins.dynamic_resources.extended_reservation import ExtendedReservations
+from podsched.plugins.dynamic_resources.extended_reservation import (
+    ExtendedReservation,
+    delete,
+    discard,
+    reserve_extended,
+)
 from podsched.plugins.dynamic_resources.free_devices import FreeDevices
 from podsched.plugins.dynamic_resources.node_search import Budget, NodeSearch, PodNeeds
 from podsched.plugins.dynamic_resources.pod_claims import ClaimUnusableError, usable_claims
@@ -51,7 +56,6 @@ class ClaimBinding:
         devices: KnownDevices,
         free: FreeDevices,
         search: NodeSearch,
-        extended: ExtendedReservations,
         now: Callable[[], float],
         *,
         timeout: float,
@@ -61,13 +65,19 @@ class ClaimBinding:
         self._devices = devices
         self._free = free
         self._search = search
-        self._extended = extended
         self._now = now
         self._timeout = timeout
         #: By pod uid: reservations of running binding cycles, and of ended ones that sent a patch
         #: whose outcome is unknown.
         self._reserved: dict[str, Reservation] = {}
         self._in_doubt: dict[str, Reservation] = {}
+        #: The same for extended resources.
+        self._extended: dict[str, ExtendedReservation] = {}
+        self._extended_in_doubt: list[ExtendedReservation] = []
+
+    def has_extended(self, pod: PodInfo) -> bool:
+        """Return whether a claim for extended resources is reserved for the pod."""
+        return pod.uid in self._extended
 
     def reserve(self, pod: PodInfo, node_name: str, cluster: ClusterView) -> Status:
         """Allocate the pod's claims on the node and assume the allocations."""
@@ -104,7 +114,7 @@ class ClaimBinding:
         for claim, allocation in zip(needs.claims, allocations, strict=True):
             if claim.name == IN_MEMORY:
                 made_of = extended_claim(pod.cls, needs.lacking)
-                self._extended.reserve(pod, made_of, allocation, cluster)
+                self._extended[pod.uid] = reserve_extended(pod, made_of, allocation, cluster)
             else:
                 assume_allocation(pod, claim.name, allocation, cluster)
                 names.append(claim.name)
@@ -126,7 +136,13 @@ class ClaimBinding:
 
     def unreserve(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> None:
         """Withdraw the assumptions, unless they may be written, and the pod's reservations."""
-        self._extended.unreserve(state, pod, cluster, self._now())
+        extended = self._extended.pop(pod.uid, None)
+        if extended is not None and not extended.drop(cluster, self._now()):
+            self._extended_in_doubt.append(extended)
+        if extended is not None and extended.is_planned:
+            delete(state, *extended.name)
+        else:
+            discard(state, self._devices.extended_claims(pod, cluster))
         reserved = self._reserved.pop(pod.uid, None)
         if reserved is not None and not reserved.drop(cluster, self._now()):
             self._in_doubt[pod.uid] = reserved
@@ -150,13 +166,16 @@ class ClaimBinding:
         for uid, reserved in list(self._in_doubt.items()):
             if reserved.drop(cluster, self._now()):
                 del self._in_doubt[uid]
-        self._extended.drop_doubts(cluster, self._now())
+        for extended in list(self._extended_in_doubt):
+            if extended.drop(cluster, self._now()):
+                self._extended_in_doubt.remove(extended)
 
     def plans(
         self, pod: PodInfo, node_name: str, cluster: ClusterView
     ) -> Iterator[PreBindPlan | None]:
         """Yield None for each pause, then the plan."""
         reserved = self._reserved.get(pod.uid)
+        creates: tuple[v1.ResourceClaim, ...] = ()
         patches: list[ObjectPatch] = []
         now_or_soon: list[v1.ResourceClaim] = []
         try:
@@ -171,29 +190,38 @@ class ClaimBinding:
                 check_reachable(some, node_name, cluster)
                 patches += claim_patches(pod, some, cluster, self._now())
                 now_or_soon += [in_flight(claim, cluster) or claim for claim in some]
-            creates, of_extended = self._extended.writes(pod, cluster, self._now())
+            extended = self._extended.get(pod.uid)
+            if extended is not None:
+                creates, of_extended = extended.writes(pod, in_use, self._now())
+                patches += of_extended
+                now_or_soon.append(extended.assumed)
         except (ClaimUnusableError, LookupError) as why:
             yield PreBindPlan(error(str(why)))
             return
         if reserved is not None:
             reserved.is_sent = True
-        for_device = device_status([*now_or_soon, *self._extended.assumed(pod)])
         waits = (
             "BindingConditionsPending",
             f"waiting for binding conditions for device on node {node_name}",
         )
         yield PreBindPlan(
             creates=creates,
-            created=partial(self._extended.created, pod),
-            patches=(*patches, *of_extended),
-            wait=partial(self._prepared, pod, reserved),
+            created=None if extended is None else extended.created,
+            patches=tuple(patches),
+            wait=partial(self._prepared, pod, reserved, extended),
             timeout=0.0 if self._is_late(now_or_soon) else self._timeout,
             plans_again=True,
             timed_out=partial(self._reader.note_late, claims, cluster),
-            waits=waits if for_device.code is Code.PENDING else None,
+            waits=waits if device_status(now_or_soon).code is Code.PENDING else None,
         )
 
-    def _prepared(self, pod: PodInfo, reserved: Reservation | None, cluster: ClusterView) -> Status:
+    def _prepared(
+        self,
+        pod: PodInfo,
+        reserved: Reservation | None,
+        extended: ExtendedReservation | None,
+        cluster: ClusterView,
+    ) -> Status:
         """Return whether the planned objects are written and the devices are prepared."""
         if reserved is not None:
             reserved.is_written = True
@@ -201,14 +229,16 @@ class ClaimBinding:
             claims = usable_claims(pod, cluster)
         except ClaimUnusableError as why:
             return error(str(why))
-        seen, extended = self._extended.seen(pod, cluster)
-        if not seen.ok:
-            return seen
         mine = [in_flight(claim, cluster) or claim for claim in claims]
-        status = device_status([*mine, *extended])
+        if extended is not None:
+            seen, found = extended.seen(cluster)
+            if not seen.ok:
+                return seen
+            mine += found
+        status = device_status(mine)
         if status.ok:
             self._reserved.pop(pod.uid, None)
-            self._extended.bound(pod)
+            self._extended.pop(pod.uid, None)
         return status
 
     def _is_late(self, claims: Sequence[v1.ResourceClaim]) -> bool:

@@ -6,6 +6,7 @@ devices of its victims, and nominated pods get devices first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final, cast
@@ -24,7 +25,6 @@ from podsched.plugins.dynamic_resources.errors import (
     InvalidPools,
 )
 from podsched.plugins.dynamic_resources.extended_claims import IN_MEMORY
-from podsched.plugins.dynamic_resources.extended_reservation import ExtendedReservations
 from podsched.plugins.dynamic_resources.model import ResourceClaim
 from podsched.plugins.dynamic_resources.node_search import (
     Budget,
@@ -52,15 +52,18 @@ class DeviceFilter:
         handle: Handle,
         reader: NeedsReader,
         search: NodeSearch,
-        extended: ExtendedReservations,
+        has_extended: Callable[[PodInfo], bool],
         *,
         preempts: bool,
     ) -> None:
-        """``preempts``: whether preemption may free devices."""
+        """``preempts``: whether preemption may free devices.
+
+        ``has_extended``: whether a claim for extended resources is reserved for a pod.
+        """
         self._handle = handle
         self._reader = reader
         self._search = search
-        self._extended = extended
+        self._has_extended = has_extended
         self._most_pauses = search.most_pauses
         self._preempts = preempts
 
@@ -153,7 +156,7 @@ class DeviceFilter:
         except ClaimUnusableError:
             return []
         found = [claim for claim in claims if claim.name != IN_MEMORY]
-        if len(found) < len(claims) and not self._extended.assumed(pod):
+        if len(found) < len(claims) and not self._has_extended(pod):
             # Several pods may have one, so the names must differ.
             found.append(replace(claims[-1], name=f"{IN_MEMORY} of {pod.name}"))
         return found

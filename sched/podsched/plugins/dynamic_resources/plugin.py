@@ -54,7 +54,7 @@ from podsched.plugins.dynamic_resources.device_filter import (
 from podsched.plugins.dynamic_resources.devices import DEVICE_KINDS, KnownDevices
 from podsched.plugins.dynamic_resources.events import dynamic_resources_events
 from podsched.plugins.dynamic_resources.extended_claims import may_need_devices
-from podsched.plugins.dynamic_resources.extended_reservation import ExtendedReservations
+from podsched.plugins.dynamic_resources.extended_reservation import discard
 from podsched.plugins.dynamic_resources.free_devices import DevicesAhead, FreeDevices
 from podsched.plugins.dynamic_resources.lacking import parts_of, requirements_of
 from podsched.plugins.dynamic_resources.node_search import (
@@ -126,22 +126,20 @@ class DynamicResources:
         self._free = FreeDevices(self._compile_selector)
         self._search = NodeSearch(self._compile_selector, most_pauses)
         self._needs = NeedsReader(self._devices)
-        self._extended = ExtendedReservations(self._devices)
-        self._filter = DeviceFilter(
-            handle,
-            self._needs,
-            self._search,
-            self._extended,
-            preempts=self._preempts,
-        )
         self._binding = ClaimBinding(
             self._needs,
             self._devices,
             self._free,
             self._search,
-            self._extended,
             now,
             timeout=float(args.binding_timeout),
+        )
+        self._filter = DeviceFilter(
+            handle,
+            self._needs,
+            self._search,
+            self._binding.has_extended,
+            preempts=self._preempts,
         )
         self.provided_devices = CountedDevices(self._devices, self._needs, self._compile_selector)
 
@@ -290,7 +288,7 @@ class DynamicResources:
                 state.patches += (deallocation(claim),)
                 self._needs.note_deallocation(claim)
                 return PostFilterResult(unschedulable("deallocation of ResourceClaim completed"))
-        if self._extended.discard(state, pod, cluster):
+        if discard(state, self._devices.extended_claims(pod, cluster)):
             return PostFilterResult(unschedulable("deletion of ResourceClaim completed"))
         if self._preempts and self._filter.waits_for_devices(pod, cluster, needs):
             return PostFilterResult(unresolvable(REASON_GIVEN_BACK))
@@ -382,7 +380,7 @@ class DynamicResources:
             self._binding.unreserve(state, pod, self._handle.cluster)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        return SUCCESS if has_claims(pod) or self._extended.assumed(pod) else SKIP
+        return SUCCESS if has_claims(pod) or self._binding.has_extended(pod) else SKIP
 
     def pre_bind(
         self, state: CycleState, pod: PodInfo, node_name: str, cluster: ClusterView
