@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -67,13 +67,12 @@ class ClaimBinding:
         self._search = search
         self._now = now
         self._timeout = timeout
-        #: By pod uid: reservations of running binding cycles, and of ended ones that sent a patch
-        #: whose outcome is unknown.
+        #: The reservations of running binding cycles, by pod uid.
         self._reserved: dict[str, Reservation] = {}
-        self._in_doubt: dict[str, Reservation] = {}
-        #: The same for extended resources.
         self._extended: dict[str, ExtendedReservation] = {}
-        self._extended_in_doubt: list[ExtendedReservation] = []
+        #: Those of ended cycles that sent a patch whose outcome is unknown, by pod uid; for
+        #: extended resources, by the claim's name.
+        self._in_doubt: dict[Hashable, Reservation | ExtendedReservation] = {}
 
     def has_extended(self, pod: PodInfo) -> bool:
         """Return whether a claim for extended resources is reserved for the pod."""
@@ -138,7 +137,7 @@ class ClaimBinding:
         """Withdraw the assumptions, unless they may be written, and the pod's reservations."""
         extended = self._extended.pop(pod.uid, None)
         if extended is not None and not extended.drop(cluster, self._now()):
-            self._extended_in_doubt.append(extended)
+            self._in_doubt[extended.name] = extended
         if extended is not None and extended.is_planned:
             delete(state, *extended.name)
         else:
@@ -163,12 +162,9 @@ class ClaimBinding:
 
     def drop_doubts(self, cluster: ClusterView) -> None:
         """Free devices of patches with unknown outcome that the informer has not shown in time."""
-        for uid, reserved in list(self._in_doubt.items()):
+        for key, reserved in list(self._in_doubt.items()):
             if reserved.drop(cluster, self._now()):
-                del self._in_doubt[uid]
-        for extended in list(self._extended_in_doubt):
-            if extended.drop(cluster, self._now()):
-                self._extended_in_doubt.remove(extended)
+                del self._in_doubt[key]
 
     def plans(
         self, pod: PodInfo, node_name: str, cluster: ClusterView
