@@ -155,14 +155,6 @@ class Candidates:
             known[index] = self._find_needs(alternative, candidate)
         return known[index]
 
-    def is_equal(self, one: Alternative, other: Alternative) -> bool:
-        """Return whether two requests have the same requirements; False for admin access.
-
-        With admin access, a request does not take devices away from others.
-        """
-        is_admin = one.request.admin_access or other.request.admin_access
-        return not is_admin and _asked(one) == _asked(other)
-
     def may_suit(self, alternative: Alternative, candidate: Candidate) -> bool:
         """Return whether the device suits, or a selector fails on it."""
         try:

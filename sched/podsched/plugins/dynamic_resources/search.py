@@ -93,28 +93,19 @@ class _DeviceChoice(_Choice):
     """The choice of a device for a place of a request.
 
     ``place``: 0 for the first device of the request. ``position``: the position of the next
-    candidate. ``skipped``: candidates before this position were not looked at, because all are
-    busy. ``skips``: whether all candidates before ``position`` are also busy for an equal request;
-    not if a device was given back, or was left out for taints or constraints. ``busy``: suitable
-    devices that are in use, or have too little capacity left; ``refused``: those that were refused
-    for counters, constraints or taints.
+    candidate. ``skipped``: from and to which position candidates were not looked at, because all
+    are in use. ``busy``: suitable devices that are in use, or have too little capacity left;
+    ``refused``: those that were refused for counters, constraints or taints.
     """
 
     alternative: Alternative = field(kw_only=True)
     place: int = field(kw_only=True)
     position: int = field(kw_only=True)
-    skipped: int = 0
-    skips: bool = True
+    skipped: tuple[int, int] = (0, 0)
     taken: Taken | None = None
     failed: set[Hashable] = field(default_factory=set)
     busy: list[Candidate] = field(default_factory=list)
     refused: list[Candidate] = field(default_factory=list)
-
-    @property
-    def leaves_busy(self) -> bool:
-        """Whether all candidates before ``position`` are in use, or have too little capacity."""
-        is_exclusive = self.taken is not None and self.taken.consumed is None
-        return is_exclusive and self.skips and not self.refused
 
     def refused_for(self, holders: Iterable[tuple[int, Taken]]) -> int:
         """Return the earlier choices because of which devices could not be taken.
@@ -245,17 +236,9 @@ class Search:
             return _Outcome.EXCEEDED
         if self._lacks_devices(level, alternative, missing):
             return _Failed(self._conflicts_of_state(level))
-        choice = _DeviceChoice(
+        return _DeviceChoice(
             level, False, False, alternative=alternative, place=place, position=position
         )
-        before = self._open[-1] if self._open else None
-        if isinstance(before, _DeviceChoice) and alternative.all_devices is None:
-            if place:
-                choice.skips = before.leaves_busy
-            elif before.leaves_busy and self._candidates.is_equal(alternative, before.alternative):
-                # Devices that were busy for the equal request before are still busy.
-                choice.position = choice.skipped = before.position
-        return choice
 
     def _next_alternative(
         self, choice: _AlternativeChoice, outcome: _Failed | _Outcome | None
@@ -282,7 +265,6 @@ class Search:
         """Choose the next device; ``outcome`` is that of the previous one."""
         if choice.taken is not None:
             self._taken.give_back(choice.taken)
-            choice.skips = False
             if not isinstance(outcome, _Failed):
                 return self._close(choice, _Outcome.EXCEEDED)
             if self._can_skip(choice, outcome):
@@ -331,15 +313,16 @@ class Search:
     def _next_candidates(self, choice: _DeviceChoice) -> Sequence[Candidate]:
         """Return the devices to try; after the first failure, only those that are available."""
         devices: Sequence[Candidate] = self._candidates.devices
-        position = choice.position
+        position, first_free = choice.position, self._taken.first_free
+        if position < first_free and not choice.alternative.request.admin_access:
+            choice.skipped = (position, first_free)
+            position = first_free
         if (
             self._equivalence is not None
             and self._has_failed_once
             and self._equivalence.is_safe(choice.level)
         ):
             devices = self._candidates.available(choice.alternative)
-            # A device that is left out may be free for a request that tolerates more.
-            choice.skips = False
             position = bisect_left(devices, position, key=_INDEX)
         return devices[position:]
 
@@ -353,7 +336,7 @@ class Search:
         if is_all and not self._equivalence.is_safe(choice.level):
             conflicts = _ALL_CHOICES
         elif conflicts != _ALL_CHOICES:
-            busy = (*self._candidates.devices[: choice.skipped], *choice.busy)
+            busy = (*self._candidates.devices[slice(*choice.skipped)], *choice.busy)
             choice.busy = [
                 candidate for candidate in busy if self._candidates.may_suit(alternative, candidate)
             ]
