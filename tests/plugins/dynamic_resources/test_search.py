@@ -206,6 +206,14 @@ CASES = {
         ),
         "r0=b r1=a",
     ),
+    "an admin takes what is in use also after a request that takes the rest": (
+        case_of(
+            [device("a"), device("b")],
+            [wanting(), wanting(adminAccess=True)],
+            allocated="a",
+        ),
+        "r0=b r1=a",
+    ),
     "of two counter sets that are in use one leaves enough": (
         case_of(
             [
