@@ -84,7 +84,6 @@ class Level:
 
     index: int
     claim_index: int
-    starts_claim: bool
     is_prioritized: bool
     alternatives: tuple[Alternative, ...]
 

@@ -94,7 +94,7 @@ class Equivalence:
         )
         return (
             level.index,
-            self._taken.count(claim_index),
+            len(self._taken.by_claim[claim_index]),
             frozenset(uses.items()),
             frozenset(sets.items()),
             None if self._exchanges_sets else self._taken.counters.state(),

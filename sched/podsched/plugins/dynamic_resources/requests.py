@@ -32,9 +32,8 @@ def make_levels(claims: Sequence[ResourceClaim], candidates: Candidates) -> list
                 _alternative(claim, claim_index, request.name, full_name, exactly, candidates)
                 for full_name, exactly in request.alternatives()
             )
-            is_first = len(levels) == first
             is_prioritized = bool(request.first_available)
-            levels.append(Level(len(levels), claim_index, is_first, is_prioritized, alternatives))
+            levels.append(Level(len(levels), claim_index, is_prioritized, alternatives))
         _check_claim(claim, levels[first:])
     return levels
 

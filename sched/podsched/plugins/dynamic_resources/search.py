@@ -70,13 +70,10 @@ class _Failed:
 class _Choice:
     """An open choice for a request.
 
-    ``starts_claim``: all earlier choices belong to earlier claims. ``is_first``: it is the first
-    choice of its request. ``conflicts``: the earlier choices that failures so far depend on.
+    ``conflicts``: the earlier choices that failures so far depend on.
     """
 
     level: Level
-    starts_claim: bool
-    is_first: bool
     conflicts: int = 0
 
 
@@ -168,7 +165,7 @@ class Search:
 
         Raises AllocationError.
         """
-        step = self._enter(0, starts_claim=False)
+        step = self._enter(0)
         while True:
             outcome: _Failed | _Outcome | None = None
             if isinstance(step, _Choice):
@@ -208,21 +205,17 @@ class Search:
             yield from self._count_devices(len(self._candidates.devices))
         return False
 
-    def _enter(self, index: int, *, starts_claim: bool) -> _Step:
+    def _enter(self, index: int) -> _Step:
         """Return the first choice of a request, or the outcome if there is none."""
         if index == len(self._levels):
             return _Outcome.FOUND
         level = self._levels[index]
-        starts_claim = starts_claim or level.starts_claim
         if self._equivalence is not None and self._equivalence.has_failed(level):
             return _Failed(self._conflicts_of_state(level))
         if level.is_prioritized:
-            return _AlternativeChoice(level, starts_claim, is_first=True)
+            return _AlternativeChoice(level)
         step = self._place(level, level.alternatives[0], 0, 0)
-        if isinstance(step, _Choice):
-            step.starts_claim, step.is_first = step.starts_claim or starts_claim, True
-            return step
-        return _for_earlier(step, starts_claim)
+        return step if isinstance(step, _Choice) else _for_earlier(step, level, self._open)
 
     def _place(self, level: Level, alternative: Alternative, place: int, position: int) -> _Step:
         """Return the choice of a device for a place; after the last place, enter the next level."""
@@ -230,15 +223,13 @@ class Search:
             # Mode All without any device: of the choices so far, only another alternative can help.
             return _Failed(self._last_choice() if level.is_prioritized else 0)
         if place >= alternative.count:
-            return self._enter(level.index + 1, starts_claim=False)
+            return self._enter(level.index + 1)
         missing = alternative.count - place
-        if self._taken.count(level.claim_index) + missing > MAX_RESULTS:
+        if len(self._taken.by_claim[level.claim_index]) + missing > MAX_RESULTS:
             return _Outcome.EXCEEDED
         if self._lacks_devices(level, alternative, missing):
             return _Failed(self._conflicts_of_state(level))
-        return _DeviceChoice(
-            level, False, False, alternative=alternative, place=place, position=position
-        )
+        return _DeviceChoice(level, alternative=alternative, place=place, position=position)
 
     def _next_alternative(
         self, choice: _AlternativeChoice, outcome: _Failed | _Outcome | None
@@ -364,10 +355,11 @@ class Search:
     def _close(self, choice: _Choice, outcome: _Failed | _Outcome) -> _Failed | _Outcome:
         """Close the last choice; return its outcome for the choice before."""
         self._open.pop()
-        is_failure = choice.is_first and isinstance(outcome, _Failed)
+        is_first = not self._open or self._open[-1].level is not choice.level
+        is_failure = is_first and isinstance(outcome, _Failed)
         if is_failure and self._equivalence is not None and self.choices >= _EASY:
             self._equivalence.remember_failure(choice.level)
-        return _for_earlier(outcome, choice.starts_claim)
+        return _for_earlier(outcome, choice.level, self._open)
 
     def _last_choice(self) -> int:
         """Return the bit of the last open choice."""
@@ -392,13 +384,16 @@ class Search:
         return found
 
 
-def _for_earlier(outcome: _Failed | _Outcome, starts_claim: bool) -> _Failed | _Outcome:
+def _for_earlier(
+    outcome: _Failed | _Outcome, level: Level, earlier: Sequence[_Choice]
+) -> _Failed | _Outcome:
     """Return the outcome of a choice as the choice before it sees it.
 
     The number of devices that a claim wants depends on its alternatives, and these depend on the
     devices that earlier claims leave. So for the choices of earlier claims, EXCEEDED is a failure
     like others.
     """
+    starts_claim = not earlier or earlier[-1].level.claim_index != level.claim_index
     if outcome is _Outcome.EXCEEDED and starts_claim:
         return _Failed(_ALL_CHOICES)
     return outcome

@@ -60,9 +60,6 @@ class TakenDevices:
         #: By claim, in the order of taking.
         self.by_claim: list[list[Taken]] = [[] for _ in claims]
 
-    def count(self, claim_index: int) -> int:
-        return len(self.by_claim[claim_index])
-
     def is_in_use(self, alternative: Alternative, candidate: Candidate) -> bool:
         """Return whether the device is taken or allocated, so that the request cannot get it.
 
