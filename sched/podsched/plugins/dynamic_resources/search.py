@@ -49,7 +49,9 @@ _ALL_CHOICES = -1
 
 class _Outcome(Enum):
     FOUND = auto()
-    #: The claim's requests want more devices than a claim can get: other devices do not help.
+    #: The claim's requests want more devices than a claim can get: other devices do not help. It is
+    #: never the outcome of a claim's first choice, because ``requests`` refuses a claim whose
+    #: smallest alternatives want too many.
     EXCEEDED = auto()
 
 
@@ -214,8 +216,7 @@ class Search:
             return _Failed(self._conflicts_of_state(level))
         if level.is_prioritized:
             return _AlternativeChoice(level)
-        step = self._place(level, level.alternatives[0], 0, 0)
-        return step if isinstance(step, _Choice) else _for_earlier(step, level, self._open)
+        return self._place(level, level.alternatives[0], 0, 0)
 
     def _place(self, level: Level, alternative: Alternative, place: int, position: int) -> _Step:
         """Return the choice of a device for a place; after the last place, enter the next level."""
@@ -359,7 +360,7 @@ class Search:
         is_failure = is_first and isinstance(outcome, _Failed)
         if is_failure and self._equivalence is not None and self.choices >= _EASY:
             self._equivalence.remember_failure(choice.level)
-        return _for_earlier(outcome, choice.level, self._open)
+        return outcome
 
     def _last_choice(self) -> int:
         """Return the bit of the last open choice."""
@@ -382,21 +383,6 @@ class Search:
             elif choice.level.claim_index == level.claim_index:
                 found |= 1 << depth
         return found
-
-
-def _for_earlier(
-    outcome: _Failed | _Outcome, level: Level, earlier: Sequence[_Choice]
-) -> _Failed | _Outcome:
-    """Return the outcome of a choice as the choice before it sees it.
-
-    The number of devices that a claim wants depends on its alternatives, and these depend on the
-    devices that earlier claims leave. So for the choices of earlier claims, EXCEEDED is a failure
-    like others.
-    """
-    starts_claim = not earlier or earlier[-1].level.claim_index != level.claim_index
-    if outcome is _Outcome.EXCEEDED and starts_claim:
-        return _Failed(_ALL_CHOICES)
-    return outcome
 
 
 def _counter_sets(candidate: Candidate) -> list[tuple[str, str, str]]:
