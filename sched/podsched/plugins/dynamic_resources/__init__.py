@@ -5,7 +5,7 @@
 ``allocator`` finds devices for a pod's claims on one node: ``pools`` gathers the devices of the
 node, ``requests`` checks the claims, ``search`` chooses devices, and ``results`` makes the
 allocations. ``candidates``, ``taken``, ``capacity`` and ``constraints`` are the parts of a search;
-``equivalence``, ``supply`` and ``unsatisfiable`` shorten it.
+``equivalence`` and ``supply`` shorten it.
 ``selectors`` compiles CEL selectors and keeps their results. ``cases`` runs recorded cases.
 
 ``plugin`` has the extension points, and ``events`` those that can help a rejected pod.

@@ -195,14 +195,15 @@ class FreeDevices:
         )
         if not slow and (not is_usual or is_known):
             return
-        for content, is_counted in _contents_to_read(column, devices).items():
+        contents = (content for pool in devices.pools.values() for content in pool.contents)
+        for content in dict.fromkeys(one for one in contents if column.key not in one.suiting):
             views = [device.view for device in content.piece.devices]
             for expression, view in product(slow, views):
                 if not selectors.has_evaluated(expression, view):
                     if is_late():
                         return
                     yield partial(selectors.evaluate, expression, view)
-            if is_counted and is_usual:
+            if content.is_plain and is_usual:
                 find = partial(self._suiting, column, content)
                 if len(views) * len(expressions) > _MOST_AT_ONCE:
                     yield find
@@ -359,16 +360,3 @@ class FreeDevices:
             except (CompileError, EvaluationError):
                 content.suiting[column.key] = None
         return content.suiting[column.key]
-
-
-def _contents_to_read(column: _Column, devices: Devices) -> dict[Content, bool]:
-    """Return the contents of slices that were not compared with the column's request yet.
-
-    For each, whether the column counts its devices: those of simple pools.
-    """
-    found: dict[Content, bool] = {}
-    for pool in devices.pools.values():
-        for content in pool.contents:
-            if column.key not in content.suiting:
-                found[content] = found.get(content, False) or pool.is_simple
-    return found

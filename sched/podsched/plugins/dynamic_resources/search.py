@@ -5,12 +5,12 @@ after another, device by device. Within a request, combinations of devices are t
 the devices. Kubernetes uses recursion. Here a list has the open choices, so that the search can
 pause, and its depth is not limited by the stack.
 
-Four methods avoid choices that cannot lead to a solution:
+Three methods avoid choices that cannot lead to a solution:
 
 * ``equivalence``: a choice that equals a failed one is not tried again;
 * conflicts: choices on which a failure does not depend are not changed;
-* ``supply``: a search ends where fewer devices are left than are wanted;
-* ``unsatisfiable``: after the first failure, the search ends if a request can never be satisfied.
+* ``supply``: a search ends where fewer devices are left than are wanted, and after the first
+  failure if a request can never be satisfied.
 
 Conflicts are those of conflict-directed backjumping (Prosser, Hybrid Algorithms for the Constraint
 Satisfaction Problem, 1993). A set of choices is an int with one bit per open choice. A failed
@@ -30,9 +30,8 @@ from operator import attrgetter
 from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Candidates, Level
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
 from podsched.plugins.dynamic_resources.model import MAX_RESULTS
-from podsched.plugins.dynamic_resources.supply import Supply
+from podsched.plugins.dynamic_resources.supply import Supply, is_unsatisfiable
 from podsched.plugins.dynamic_resources.taken import Taken, TakenDevices
-from podsched.plugins.dynamic_resources.unsatisfiable import is_unsatisfiable
 
 #: The number of devices that are looked at between two pauses; each choice counts as ten devices. A
 #: device takes about 1 µs, or 20 µs if its selectors are evaluated.

@@ -1,25 +1,39 @@
-"""Finds out whether too few devices are left for the remaining requests, by counting.
+"""Finds out by counting that a search fails, because trying all devices might take long.
 
-It compares the number of devices that the requests want with an upper bound of the number that they
-can get. For devices that consume a counter, the bound assumes that those with the least consumption
-are taken first. If too few are left, the search ends there; trying all orders might take long.
+``Supply`` finds out whether too few devices are left for the remaining requests. It compares the
+number of devices that the requests want with an upper bound of the number that they can get. For
+devices that consume a counter, the bound assumes that those with the least consumption are taken
+first.
+
+``is_unsatisfiable`` finds out whether a request or constraint can never be satisfied, whatever the
+others get. A request is compared with the number of devices that it can get alone; a matchAttribute
+with the number of these that have a value in common; a distinctAttribute with the number of their
+values. The search never gets past a request that cannot be satisfied, so later requests, and errors
+that they may raise, do not matter.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import itemgetter
+from typing import Any
 
 from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Candidates, Level
+from podsched.plugins.dynamic_resources.constraints import Values
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
 from podsched.plugins.dynamic_resources.model import MAX_RESULTS, Amount, PoolKey
 from podsched.plugins.dynamic_resources.taken import TakenDevices
 
 #: For each counter of a counter set, the devices with the amount they consume, least first.
 _Consumers = Sequence[tuple[tuple[str, str], Sequence[tuple[Amount, Candidate]]]]
+
+#: The alternatives of a request that can be satisfied alone.
+_Request = Sequence[Alternative]
+#: For each alternative of a request: the number of devices, and the values of those it can get.
+_Wanted = Sequence[tuple[int, Sequence[Values]]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,3 +165,72 @@ def _may_exceed(levels: Sequence[Level]) -> bool:
     for level in levels:
         most[level.claim_index] += max(alternative.count for alternative in level.alternatives)
     return any(count > MAX_RESULTS for count in most.values())
+
+
+def is_unsatisfiable(
+    levels: Sequence[Level], candidates: Candidates, equivalence: Equivalence
+) -> Iterator[bool]:
+    """Yield, after each pass over all devices, whether the search certainly fails.
+
+    The caller stops after the first True. Without a True, the search may still fail.
+    """
+    by_claim: dict[int, list[_Request]] = defaultdict(list)
+    for level in levels:
+        if not equivalence.is_safe(level):
+            break
+        request = [
+            alternative for alternative in level.alternatives if _is_enough(alternative, candidates)
+        ]
+        yield not request
+        by_claim[level.claim_index].append(request)
+    for requests in by_claim.values():
+        for index, constraint in enumerate(requests[0][0].claim.constraints):
+            wanted = list(_wanted(requests, index, candidates))
+            if all(all(values) for request in wanted for _, values in request):
+                yield _has_no_common(wanted) if constraint.match_attribute else _has_too_few(wanted)
+
+
+def _is_enough(alternative: Alternative, candidates: Candidates) -> bool:
+    count = alternative.count
+    return count > 0 and len(candidates.available(alternative)) >= count
+
+
+def _wanted(
+    requests: Sequence[_Request], constraint: int, candidates: Candidates
+) -> Iterator[_Wanted]:
+    """Yield the wants of the requests whose alternatives are all subject to a constraint."""
+    for request in requests:
+        if all(constraint in alternative.constraints for alternative in request):
+            yield [
+                (
+                    alternative.count,
+                    [
+                        candidates.values(alternative, constraint, device) or frozenset()
+                        for device in candidates.available(alternative)
+                    ],
+                )
+                for alternative in request
+            ]
+
+
+def _has_no_common(wanted: Sequence[_Wanted]) -> bool:
+    """Return whether there is no value of which each request can get enough devices."""
+    common: set[Any] | None = None
+    for request in wanted:
+        mine = {
+            value
+            for count, values in request
+            for value, number in Counter(value for own in values for value in own).items()
+            if number >= count
+        }
+        common = mine if common is None else common & mine
+    return common is not None and not common
+
+
+def _has_too_few(wanted: Sequence[_Wanted]) -> bool:
+    """Return whether the requests want more devices than there are values."""
+    least = sum(min(count for count, _ in request) for request in wanted)
+    found = {
+        value for request in wanted for _, values in request for own in values for value in own
+    }
+    return least > len(found)
