@@ -18,7 +18,7 @@ from podsched.api.device_taints import rules_for_slice, with_rules
 from podsched.api.extended_resources import extended_claim_owner
 from podsched.api.objects import copy_of
 from podsched.framework.changed_keys import ChangedKeys
-from podsched.framework.nodes import ClusterView, NodeColumns
+from podsched.framework.nodes import ClusterView, JournaledColumns
 from podsched.framework.pods import PodInfo
 from podsched.plugins.dynamic_resources.documents import (
     read_device_class,
@@ -177,14 +177,16 @@ class Devices:
         """The current position in the journals of devices in use and of slices."""
         return self.in_use.touched.position, self.changed.position
 
-    def touched_since(self, position: tuple[int, int]) -> Collection[str] | None:
-        """Return the nodes whose devices, or their use, changed since; None: maybe all."""
+    def touched_since(self, position: tuple[int, int]) -> set[str] | None:
+        """Return the nodes whose devices, or their use, changed since; None: maybe all.
+
+        "" stands for devices of several nodes.
+        """
         pools = self.in_use.touched.since(position[0])
         nodes = self.changed.since(position[1])
         if pools is None or nodes is None:
             return None
-        found = {*nodes, *self.nodes_of(pools)}
-        return None if "" in found else found
+        return {*nodes, *self.nodes_of(pools)}
 
     def pools_for(self, node: Node) -> list[PoolKey]:
         """Return the pools that the node may reach."""
@@ -194,25 +196,39 @@ class Devices:
 
 @dataclass(slots=True)
 class SeenDevices:
-    """The devices and nodes up to which values by row are current."""
+    """The devices and nodes up to which values by row are current.
+
+    ``topology``: version and size of the nodes. ``row_position`` and ``position``: in the journals
+    of rows, and of the devices.
+    """
 
     devices: Devices
-    nodes: tuple[int, int]
+    topology: tuple[int, int]
+    row_position: int
     position: tuple[int, int]
 
     @classmethod
-    def of(cls, devices: Devices, nodes: NodeColumns) -> SeenDevices:
+    def of(cls, devices: Devices, nodes: JournaledColumns) -> SeenDevices:
         """Return the current ones."""
-        return cls(devices, (nodes.topology_version, nodes.size), devices.position)
+        topology = (nodes.topology_version, nodes.size)
+        return cls(devices, topology, nodes.position, devices.position)
 
-    def changed(self, devices: Devices, nodes: NodeColumns) -> list[int] | None:
-        """Return the rows whose devices, or their use, changed since; None: maybe all."""
-        if devices is not self.devices or (nodes.topology_version, nodes.size) != self.nodes:
-            return None
+    def changed(
+        self, devices: Devices, nodes: JournaledColumns, *, reads_all: bool = True
+    ) -> list[int] | None:
+        """Return the rows whose node or devices changed since; None: maybe all.
+
+        ``reads_all``: whether the values also depend on classes, and on devices of several nodes.
+        """
         touched = devices.touched_since(self.position)
-        if touched is None:
+        is_same = self.topology == (nodes.topology_version, nodes.size)
+        rows = () if is_same else nodes.changed_since(self.row_position)
+        if touched is None or rows is None or devices.in_use is not self.devices.in_use:
             return None
-        return [row for name in touched if (row := nodes.row_of(name)) is not None]
+        if reads_all and (devices is not self.devices or "" in touched):
+            return None
+        of_names = map(nodes.row_of, touched)
+        return [*map(int, rows), *(row for row in of_names if row is not None)]
 
 
 @dataclass(slots=True, eq=False)

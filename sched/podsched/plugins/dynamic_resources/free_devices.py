@@ -25,9 +25,8 @@ import numpy as np
 from podsched.api.cel.errors import CompileError, EvaluationError
 from podsched.framework.nodes import Bools, Int64s, JournaledColumns
 from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, suits
-from podsched.plugins.dynamic_resources.devices import Content, Devices, StoredPool
+from podsched.plugins.dynamic_resources.devices import Content, Devices, SeenDevices, StoredPool
 from podsched.plugins.dynamic_resources.errors import AllocationAborted
-from podsched.plugins.dynamic_resources.in_use import DevicesInUse
 from podsched.plugins.dynamic_resources.model import (
     EXACT_COUNT,
     MAX_RESULTS,
@@ -44,8 +43,6 @@ from podsched.plugins.dynamic_resources.selectors import RememberedSelectors
 from podsched.plugins.dynamic_resources.taken import Taken
 from podsched.v1 import objects_pb2 as v1
 
-#: Before all positions.
-_NOWHERE: Final = (-1, -1)
 #: Max kinds of requests whose columns are kept.
 _MOST_COLUMNS: Final = 64
 #: More evaluations of selectors are made in a thread; one takes 3 to 20 µs.
@@ -94,10 +91,8 @@ class _Column:
     """The suitable devices of each row that are free, for one kind of request with number ``key``.
 
     ``free``: how many. ``unsure``: whether the allocator has to search. ``elsewhere``: whether
-    pools of several nodes may have suitable devices. ``in_use``: that of the devices that the
-    column is for. It is current up to ``topology`` (a version, and the size), to ``row_position``
-    in the journal of rows, and to ``position`` in those of devices. ``is_complete``: no slow
-    selector was left to evaluate.
+    pools of several nodes may have suitable devices. ``seen``: the devices for which it is current.
+    ``is_complete``: no slow selector was left to evaluate.
     """
 
     key: int
@@ -106,22 +101,8 @@ class _Column:
     free: Int64s = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     unsure: Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     elsewhere: bool = False
-    in_use: DevicesInUse | None = None
-    topology: tuple[int, int] = _NOWHERE
-    row_position: int = -1
-    position: tuple[int, int] = _NOWHERE
+    seen: SeenDevices | None = None
     is_complete: bool = True
-
-    def stale(self, devices: Devices, nodes: JournaledColumns) -> set[int] | None:
-        """Return the rows to compute again; None: all."""
-        used = devices.in_use.touched.since(self.position[0])
-        names = devices.changed.since(self.position[1])
-        is_same = self.topology == (nodes.topology_version, nodes.size)
-        rows = () if is_same else nodes.changed_since(self.row_position)
-        if self.in_use is not devices.in_use or used is None or names is None or rows is None:
-            return None
-        touched = map(nodes.row_of, {*names, *devices.nodes_of(used)})
-        return {*map(int, rows), *(row for row in touched if row is not None)}
 
 
 @dataclass(slots=True, frozen=True)
@@ -190,8 +171,9 @@ class FreeDevices:
         # Asked again: only a compiled selector is known to be quick.
         slow = [expression for expression in expressions if not selectors.is_quick(expression)]
         is_usual = _is_usual(request)
-        is_known = column.in_use is devices.in_use and (
-            column.position[1] == devices.changed.position
+        seen = column.seen
+        is_known = seen is not None and (
+            seen.devices.in_use is devices.in_use and seen.position[1] == devices.changed.position
         )
         if not slow and (not is_usual or is_known):
             return
@@ -294,19 +276,20 @@ class FreeDevices:
 
     def _update(self, column: _Column, devices: Devices, nodes: JournaledColumns) -> None:
         """Bring a column up to date."""
-        stale = column.stale(devices, nodes)
-        if stale is None:
-            column.in_use, column.position = devices.in_use, _NOWHERE
+        seen = column.seen
+        rows = None if seen is None else seen.changed(devices, nodes, reads_all=False)
+        if seen is None or rows is None:
+            seen = column.seen = None
             column.free = np.zeros(nodes.size, dtype=np.int64)
             column.unsure = np.zeros(nodes.size, dtype=np.bool_)
-            stale = set(np.flatnonzero(nodes.alive).tolist())
+            rows = np.flatnonzero(nodes.alive).tolist()
         column.is_complete = True
         alive, names = nodes.alive, nodes.names
-        for row in stale:
+        for row in rows:
             free = self._free(column, devices, names[row]) if alive[row] else {}
             column.unsure[row] = free is None
             column.free[row] = sum(map(len, free.values())) if free else 0
-        others = devices.changed.since(column.position[1])
+        others = None if seen is None else devices.changed.since(seen.position[1])
         if others is None or "" in others:
             pools = [devices.pools[key] for key in devices.other_pools]
             column.elsewhere = any(
@@ -316,8 +299,7 @@ class FreeDevices:
         # A decision does not evaluate slow selectors. Such cells are filled by the next call, after
         # ``prepare``.
         if column.is_complete:
-            column.topology = (nodes.topology_version, nodes.size)
-            column.row_position, column.position = nodes.position, devices.position
+            column.seen = SeenDevices.of(devices, nodes)
 
     def _free(
         self, column: _Column, devices: Devices, node_name: str

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
 import numpy as np
 
 from podsched.api.node_selectors import NodeTerms
-from podsched.framework.nodes import Bools, Int64s, NodeColumns
+from podsched.framework.nodes import Bools, Int64s, JournaledColumns, NodeColumns
 from podsched.framework.verdicts import Rows
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.candidates import Candidates
@@ -146,7 +146,7 @@ class NodeSearch:
 
     def outcomes(self, needs: PodNeeds, nodes: NodeColumns) -> Int64s:
         """Return the outcomes by row of ``nodes.base``; the caller may write unknown ones."""
-        base = nodes.base
+        base = cast(JournaledColumns, nodes.base)
         seen = SeenDevices.of(needs.devices, base)
         found = self._columns.get(needs.specs)
         changed = None if found is None else found.seen.changed(needs.devices, base)

@@ -89,7 +89,7 @@ class CountedDevices:
         else:
             counts = known[1].copy()
         for place, row in enumerate(rows, start=1):
-            # Nodes may be gone after a pause; then all is counted again.
+            # Nodes may be gone after a pause; then their rows are counted again.
             if row < nodes.size and nodes.alive[row]:
                 counts[:, row] = self._count_on(nodes.node(row).metadata, of_class, devices)
             if place % _ROWS_PER_PAUSE == 0:
