@@ -60,7 +60,7 @@ class Allocator:
         candidates = self._candidates
         levels = make_levels(claims, candidates)
         taken = TakenDevices(claims, candidates, self._faults)
-        equivalence = Equivalence(levels, candidates, taken) if self._prune else None
+        equivalence = Equivalence(levels, candidates, taken, prunes=self._prune)
         search = Search(levels, candidates, taken, equivalence)
         yield
         yield from search.run()

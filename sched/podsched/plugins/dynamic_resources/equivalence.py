@@ -28,14 +28,20 @@ _CounterSet = tuple[str, str]
 
 
 class Equivalence:
-    """The classes of equal devices by level, each computed on first use, and failed states."""
+    """The classes of equal devices by level, each computed on first use, and failed states.
+
+    ``prunes``: False lets the search try every choice: all devices differ, and all may fail.
+    """
 
     def __init__(
         self,
         levels: Sequence[Level],
         candidates: Candidates,
         taken: TakenDevices,
+        *,
+        prunes: bool,
     ) -> None:
+        self._prunes = prunes
         self._levels = levels
         self._candidates = candidates
         self._taken = taken
@@ -57,6 +63,8 @@ class Equivalence:
 
     def choice(self, level: Level, candidate: Candidate) -> Hashable:
         """Return a key that is the same for all devices that are equal in the current state."""
+        if not self._prunes:
+            return candidate.index
         use = self._taken.use(candidate.index, level.claim_index)
         of_class = self._class(level.index, candidate)
         if not candidate.device.counter_sets or not self._exchanges_sets:
@@ -73,7 +81,7 @@ class Equivalence:
 
     def remember_failure(self, level: Level) -> None:
         """Remember that the search fails with the current state before a request."""
-        if len(self._failed) < _MOST_STATES:
+        if self._prunes and len(self._failed) < _MOST_STATES:
             self._failed.add(self._state(level))
 
     def _state(self, level: Level) -> Hashable:
@@ -111,6 +119,8 @@ class Equivalence:
 
     def is_safe(self, level: Level) -> bool:
         """Return whether no alternative of a request can raise an error."""
+        if not self._prunes:
+            return False
         if level.index not in self._safe:
             self._safe[level.index] = not any(
                 self._may_fail(alternative) for alternative in level.alternatives

@@ -136,22 +136,20 @@ _Step = _Choice | _Failed | _Outcome
 
 
 class Search:
-    """Searches devices for all requests; with ``equivalence`` None, every choice is tried."""
+    """Searches devices for all requests."""
 
     def __init__(
         self,
         levels: Sequence[Level],
         candidates: Candidates,
         taken: TakenDevices,
-        equivalence: Equivalence | None,
+        equivalence: Equivalence,
     ) -> None:
         self._levels = levels
         self._candidates = candidates
         self._taken = taken
         self._equivalence = equivalence
-        self._supply = (
-            None if equivalence is None else Supply(levels, candidates, taken, equivalence)
-        )
+        self._supply = Supply(levels, candidates, taken, equivalence)
         self._open: list[_Choice] = []
         #: The chosen alternative of each level.
         self.chosen: list[Alternative] = [level.alternatives[0] for level in levels]
@@ -198,8 +196,6 @@ class Search:
 
     def _is_unsatisfiable(self) -> Generator[None, None, bool]:
         """Return whether it is certain that there is no solution."""
-        if self._equivalence is None:
-            return False
         for is_certain in is_unsatisfiable(self._levels, self._candidates, self._equivalence):
             if is_certain:
                 return True
@@ -211,7 +207,7 @@ class Search:
         if index == len(self._levels):
             return _Outcome.FOUND
         level = self._levels[index]
-        if self._equivalence is not None and self._equivalence.has_failed(level):
+        if self._equivalence.has_failed(level):
             return _Failed(self._conflicts_of_state(level))
         if level.is_prioritized:
             return _AlternativeChoice(level)
@@ -266,9 +262,8 @@ class Search:
             if choice.alternative.all_devices is not None:
                 # In mode All, each place has one device only.
                 return self._exhausted(choice, 0)
-            if self._equivalence is not None:
-                failed = self._equivalence.choice(choice.level, choice.taken.candidate)
-                choice.failed.add(failed)
+            failed = self._equivalence.choice(choice.level, choice.taken.candidate)
+            choice.failed.add(failed)
         choice.taken = self._take_next(choice)
         if choice.taken is None:
             return self._exhausted(choice, 0)
@@ -287,11 +282,7 @@ class Search:
             if (
                 is_in_use(alternative, candidate)
                 or not taken.fits(alternative, candidate)
-                or (
-                    choice.failed
-                    and equivalence is not None
-                    and equivalence.choice(choice.level, candidate) in choice.failed
-                )
+                or (choice.failed and equivalence.choice(choice.level, candidate) in choice.failed)
             ):
                 busy.append(candidate)
                 continue
@@ -308,19 +299,13 @@ class Search:
         if position < first_free and not choice.alternative.request.admin_access:
             choice.skipped = (position, first_free)
             position = first_free
-        if (
-            self._equivalence is not None
-            and self._has_failed_once
-            and self._equivalence.is_safe(choice.level)
-        ):
+        if self._has_failed_once and self._equivalence.is_safe(choice.level):
             devices = self._candidates.available(choice.alternative)
             position = bisect_left(devices, position, key=_INDEX)
         return devices[position:]
 
     def _exhausted(self, choice: _DeviceChoice, conflicts: int) -> _Failed | _Outcome:
         """Close the last choice after all of its devices failed."""
-        if self._equivalence is None:
-            return self._close(choice, _Failed(_ALL_CHOICES))
         alternative, place = choice.alternative, choice.place
         conflicts |= choice.conflicts
         is_all = alternative.all_devices is not None
@@ -348,16 +333,14 @@ class Search:
 
         A choice is not skipped if a selector or a constraint may raise an error.
         """
-        if self._equivalence is None or failed.conflicts & self._last_choice():
-            return False
-        return self._equivalence.is_safe(choice.level)
+        depends = failed.conflicts & self._last_choice()
+        return not depends and self._equivalence.is_safe(choice.level)
 
     def _close(self, choice: _Choice, outcome: _Failed | _Outcome) -> _Failed | _Outcome:
         """Close the last choice; return its outcome for the choice before."""
         self._open.pop()
         is_first = not self._open or self._open[-1].level is not choice.level
-        is_failure = is_first and isinstance(outcome, _Failed)
-        if is_failure and self._equivalence is not None and self.choices >= _EASY:
+        if is_first and isinstance(outcome, _Failed) and self.choices >= _EASY:
             self._equivalence.remember_failure(choice.level)
         return outcome
 
@@ -367,13 +350,11 @@ class Search:
 
     def _lacks_devices(self, level: Level, alternative: Alternative, missing: int) -> bool:
         """Return whether there are certainly too few devices; False in an easy search."""
-        if self._supply is None or not self._has_failed_once or self.choices < _EASY:
-            return False
-        return self._supply.lacks(alternative, level, missing)
+        is_hard = self._has_failed_once and self.choices >= _EASY
+        return is_hard and self._supply.lacks(alternative, level, missing)
 
     def _conflicts_of_state(self, level: Level) -> int:
         """Return the choices that the state before a request depends on."""
-        assert self._equivalence is not None
         found = 0
         for depth, choice in enumerate(self._open):
             if isinstance(choice, _DeviceChoice) and choice.taken is not None:
