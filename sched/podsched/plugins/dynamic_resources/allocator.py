@@ -60,12 +60,12 @@ class Allocator:
         candidates = self._candidates
         levels = make_levels(claims, candidates)
         taken = TakenDevices(claims, candidates, self._faults)
-        equivalence = Equivalence(levels, candidates, taken, prunes=self._prune)
-        search = Search(levels, candidates, taken, equivalence)
+        equivalence = Equivalence(levels, taken, prunes=self._prune)
+        search = Search(levels, taken, equivalence)
         yield
-        yield from search.run()
+        found = yield from search.run()
         self.choices = search.choices
-        if search.found:
+        if found:
             chosen: list[list[Alternative]] = [[] for _ in claims]
             for level, alternative in zip(levels, search.chosen, strict=True):
                 chosen[level.claim_index].append(alternative)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 
-from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Candidates, Level
+from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Level
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.taken import Taken, TakenDevices
 
@@ -33,17 +33,10 @@ class Equivalence:
     ``prunes``: False lets the search try every choice: all devices differ, and all may fail.
     """
 
-    def __init__(
-        self,
-        levels: Sequence[Level],
-        candidates: Candidates,
-        taken: TakenDevices,
-        *,
-        prunes: bool,
-    ) -> None:
+    def __init__(self, levels: Sequence[Level], taken: TakenDevices, *, prunes: bool) -> None:
         self._prunes = prunes
         self._levels = levels
-        self._candidates = candidates
+        self._candidates = candidates = taken.candidates
         self._taken = taken
         self._classes: dict[tuple[int, int], int] = {}
         self._numbers: dict[Hashable, int] = {}

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from operator import attrgetter
 
-from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Candidates, Level
+from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Level
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
 from podsched.plugins.dynamic_resources.model import MAX_RESULTS
 from podsched.plugins.dynamic_resources.supply import Supply, is_unsatisfiable
@@ -139,17 +139,13 @@ class Search:
     """Searches devices for all requests."""
 
     def __init__(
-        self,
-        levels: Sequence[Level],
-        candidates: Candidates,
-        taken: TakenDevices,
-        equivalence: Equivalence,
+        self, levels: Sequence[Level], taken: TakenDevices, equivalence: Equivalence
     ) -> None:
         self._levels = levels
-        self._candidates = candidates
+        self._candidates = taken.candidates
         self._taken = taken
         self._equivalence = equivalence
-        self._supply = Supply(levels, candidates, taken, equivalence)
+        self._supply = Supply(levels, taken, equivalence)
         self._open: list[_Choice] = []
         #: The chosen alternative of each level.
         self.chosen: list[Alternative] = [level.alternatives[0] for level in levels]
@@ -157,10 +153,9 @@ class Search:
         self.choices = 0
         self._looked_at = 0
         self._has_failed_once = False
-        self.found = False
 
-    def run(self) -> Iterator[None]:
-        """Search to the end, with pauses; then ``found`` tells whether there is a solution.
+    def run(self) -> Generator[None, None, bool]:
+        """Search to the end, with pauses; return whether there is a solution.
 
         Raises AllocationError.
         """
@@ -170,14 +165,13 @@ class Search:
             if isinstance(step, _Choice):
                 self._open.append(step)
             elif step is _Outcome.FOUND or not self._open:
-                self.found = step is _Outcome.FOUND
-                return
+                return step is _Outcome.FOUND
             else:
                 outcome = step
                 if not self._has_failed_once:
                     self._has_failed_once = True
                     if (yield from self._is_unsatisfiable()):
-                        return
+                        return False
             self.choices += 1
             yield from self._count_devices(_DEVICES_PER_CHOICE)
             last = self._open[-1]

@@ -52,14 +52,10 @@ class Supply:
     """Compares the devices that are left with the needs of the requests from a level on."""
 
     def __init__(
-        self,
-        levels: Sequence[Level],
-        candidates: Candidates,
-        taken: TakenDevices,
-        equivalence: Equivalence,
+        self, levels: Sequence[Level], taken: TakenDevices, equivalence: Equivalence
     ) -> None:
         self._levels = levels
-        self._candidates = candidates
+        self._candidates = taken.candidates
         self._taken = taken
         self._equivalence = equivalence
         #: The needs from each level on; None if the bound does not hold for them.

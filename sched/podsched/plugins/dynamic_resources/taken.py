@@ -40,12 +40,9 @@ class TakenDevices:
     """Takes devices and gives them back, the last one first."""
 
     def __init__(
-        self,
-        claims: Sequence[ResourceClaim],
-        candidates: Candidates,
-        faults: Collection[Fault],
+        self, claims: Sequence[ResourceClaim], candidates: Candidates, faults: Collection[Fault]
     ) -> None:
-        self._candidates = candidates
+        self.candidates = candidates
         self._leaks = Fault.LEAK in faults
         self.counters = Counters(candidates.allocated, by_name=Fault.POOL_NAME in faults)
         self._constraints: list[list[Constraint]] = [
@@ -73,7 +70,7 @@ class TakenDevices:
         """Return whether the device suits and has enough capacity left. Raises AllocationError."""
         shares = self._shares.get(candidate.index)
         taken = shares.capacity if shares else None
-        return self._candidates.fits(alternative, candidate, taken or _NO_AMOUNTS)
+        return self.candidates.fits(alternative, candidate, taken or _NO_AMOUNTS)
 
     def take(self, alternative: Alternative, candidate: Candidate, *, must: bool) -> Taken | None:
         """Take a device and return it; return None if it cannot be taken.
@@ -83,7 +80,7 @@ class TakenDevices:
         if self.is_in_use(alternative, candidate):
             return None
         device = candidate.device
-        if device.counter_sets and not self._candidates.features.partitionable_devices:
+        if device.counter_sets and not self.candidates.features.partitionable_devices:
             return None
         has_counters = bool(device.counter_sets) and not self._is_shared(candidate)
         if has_counters and not self.counters.take(candidate.pool, device):
@@ -97,7 +94,7 @@ class TakenDevices:
             self._shares.setdefault(candidate.index, InUse()).add(taken.consumed)
         else:
             self._claims.setdefault(candidate.index, set()).add(alternative.claim_index)
-            devices, first = self._candidates.devices, self.first_free
+            devices, first = self.candidates.devices, self.first_free
             while first < len(devices) and (self._claims.get(first) or devices[first].is_allocated):
                 first += 1
             self.first_free = first
@@ -153,7 +150,7 @@ class TakenDevices:
 
     def _is_shared(self, candidate: Candidate) -> bool:
         """Return whether the device has shares already, the first of which took its counters."""
-        if not self._candidates.is_shareable(candidate):
+        if not self.candidates.is_shareable(candidate):
             return False
         shares = self._shares.get(candidate.index)
         return candidate.consumed is not None or (shares is not None and shares.shares > 0)
@@ -162,7 +159,7 @@ class TakenDevices:
         self, alternative: Alternative, candidate: Candidate, has_counters: bool, *, must: bool
     ) -> Taken | None:
         """Return the taken device if taints, constraints and capacity allow it, else None."""
-        if not self._candidates.tolerates(alternative, candidate):
+        if not self.candidates.tolerates(alternative, candidate):
             return None
         if not self._add_to_constraints(alternative, candidate, must=must):
             return None
@@ -171,8 +168,8 @@ class TakenDevices:
                 self._release_constraints(alternative, len(alternative.constraints))
             return None
         consumed = None
-        if self._candidates.is_shareable(candidate):
-            consumed = self._candidates.needs(alternative, candidate)
+        if self.candidates.is_shareable(candidate):
+            consumed = self.candidates.needs(alternative, candidate)
         return Taken(alternative, candidate, consumed, has_counters)
 
     def _add_to_constraints(
@@ -180,7 +177,7 @@ class TakenDevices:
     ) -> bool:
         constraints = self._constraints[alternative.claim_index]
         for added, index in enumerate(alternative.constraints):
-            values = self._candidates.values(alternative, index, candidate)
+            values = self.candidates.values(alternative, index, candidate)
             if values is None or not constraints[index].add(alternative.base_name, values):
                 if must:
                     raise AllocationError(
