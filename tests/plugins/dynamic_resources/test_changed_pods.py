@@ -130,6 +130,24 @@ async def test_nothing_more_is_evicted_while_a_device_is_being_given_back() -> N
         assert world.nodes_of("high") != [""]
 
 
+async def test_a_nominated_pod_whose_class_is_gone_fails_no_attempt_of_another() -> None:
+    world = await a_cluster(a_world(), n1=["d0", "d1"])
+    world.make("DeviceClass", "special", {})
+    async with world.running():
+        await holding(world, ("low", 0), ("peer", 20))
+        exactly = {"deviceClassName": "special", "allocationMode": "ExactCount", "count": 1}
+        requests = [{"name": "r", "exactly": exactly}]
+        world.make("ResourceClaim", "mine", {"devices": {"requests": requests}})
+        world.user("high", "mine", priority=10)
+        await asyncio.sleep(5)
+        assert world.stored("high").status.nominated_node_name == "n1"
+        world.cluster.delete("DeviceClass", "special")
+        world.claim("of-middle")
+        world.user("middle", "of-middle", priority=5)
+        await asyncio.sleep(5)
+    assert "cannot allocate all claims" in world.scheduled("middle").message
+
+
 async def test_a_pod_of_lower_priority_does_not_take_the_device_that_was_freed_for_another() -> (
     None
 ):
