@@ -23,6 +23,7 @@ from podsched.plugins.dynamic_resources.model import (
     Features,
     InUse,
     Node,
+    PoolKey,
     ResourceClaim,
     ResourceSlice,
 )
@@ -47,6 +48,11 @@ class Candidate:
     def is_allocated(self) -> bool:
         """Whether the device is allocated exclusively."""
         return self.in_use is not None and self.in_use.exclusive > 0
+
+    @property
+    def counter_sets(self) -> list[tuple[PoolKey, str]]:
+        """The counter sets that the device consumes, by pool and name."""
+        return [(self.id[:2], name) for name in self.device.counter_sets]
 
     @property
     def consumed(self) -> Amounts | None:
@@ -130,17 +136,6 @@ class Candidates:
 
     def is_shareable(self, candidate: Candidate) -> bool:
         return self.features.consumable_capacity and candidate.device.allow_multiple_allocations
-
-    def fits(self, alternative: Alternative, candidate: Candidate, taken: Amounts) -> bool:
-        """Return whether selectors, node and free capacity of the device suit the request.
-
-        ``taken``: the capacity that the search has taken of it already. Raises AllocationError if a
-        selector fails.
-        """
-        needs = self.needs(alternative, candidate)
-        if not needs or not taken:
-            return needs is not None
-        return fits(needs, candidate.device.capacity, candidate.consumed or _NO_AMOUNTS, taken)
 
     def needs(self, alternative: Alternative, candidate: Candidate) -> Amounts | None:
         """Return the capacity that a request would consume; None if the device does not suit.

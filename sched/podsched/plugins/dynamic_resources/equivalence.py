@@ -19,12 +19,13 @@ from collections.abc import Hashable, Sequence
 
 from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Level
 from podsched.plugins.dynamic_resources.errors import AllocationError
+from podsched.plugins.dynamic_resources.model import PoolKey
 from podsched.plugins.dynamic_resources.taken import Taken, TakenDevices
 
 #: Max failed states that are remembered; one takes about 1 KiB.
 _MOST_STATES = 1 << 14
 #: A counter set by its pool and name.
-_CounterSet = tuple[str, str]
+_CounterSet = tuple[PoolKey, str]
 
 
 class Equivalence:
@@ -159,7 +160,7 @@ class Equivalence:
         if key not in self._set_classes:
             members = self._members[counter_set]
             content = (
-                str(members[0].pool),
+                counter_set[0],
                 self._taken.available_counters(members[0], counter_set[1]),
                 frozenset(Counter(self._class(index, member) for member in members).items()),
             )
@@ -173,7 +174,7 @@ class Equivalence:
         if device.counter_sets and self._exchanges_sets:
             counters = frozenset((name, amount) for (_, name), amount in device.counters.items())
         elif device.counter_sets:
-            counters = (str(candidate.pool), frozenset(device.counters.items()))
+            counters = (candidate.id[:2], frozenset(device.counters.items()))
         capacity: Hashable = None
         if self._candidates.is_shareable(candidate):
             consumed = candidate.consumed
@@ -237,5 +238,5 @@ class Equivalence:
 
 def _counter_set(candidate: Candidate) -> _CounterSet:
     """Return the only counter set that a device consumes."""
-    (name,) = candidate.device.counter_sets
-    return str(candidate.pool), name
+    (counter_set,) = candidate.counter_sets
+    return counter_set

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from podsched.api import codec
-from podsched.api.device_claims import CLAIM_FINALIZER, exclusive_devices
+from podsched.api.device_claims import CLAIM_FINALIZER
 from podsched.api.objects import copy_of, timestamp
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState, ObjectDeletion, ObjectPatch
@@ -24,7 +24,6 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, error
 from podsched.plugins.dynamic_resources.extended_claims import ExtendedClaim, names_for
 from podsched.plugins.dynamic_resources.in_use import DevicesInUse
-from podsched.plugins.dynamic_resources.model import DeviceID
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM
 from podsched.plugins.dynamic_resources.reservation import DOUBT, allocated_for
 from podsched.v1 import objects_pb2 as v1
@@ -58,8 +57,7 @@ class ExtendedReservation:
 
         ``now``: Unix time in seconds. Raises LookupError if another claim has got a device.
         """
-        devices = map(DeviceID._make, exclusive_devices(self.assumed))
-        if any(map(in_use.is_given_twice, devices)):
+        if in_use.given_twice(self.assumed) is not None:
             raise LookupError("a device for extended resources is allocated to another claim")
         namespace, name = self.name
         new = copy_of(self.assumed)

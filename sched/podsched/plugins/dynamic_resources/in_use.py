@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import replace
 from typing import Final, Generic, TypeVar
 
+from podsched.api.device_claims import exclusive_devices
 from podsched.framework.changed_keys import ChangedKeys
 from podsched.framework.nodes import ClusterView
 from podsched.lib.counted import listed
@@ -83,10 +84,13 @@ class DevicesInUse:
         self._uses: dict[ClaimKey, Sequence[Use]] = {}
         self._pools: ClaimsByKey[PoolKey] = ClaimsByKey()
 
-    def is_given_twice(self, device: DeviceID) -> bool:
-        """Return whether two claims have a device exclusively, stored or assumed."""
-        use = self.by_pool.get(device[:2], {}).get(device.device)
-        return use is not None and use.exclusive > 1
+    def given_twice(self, claim: v1.ResourceClaim) -> DeviceID | None:
+        """Return a device of a claim that another has exclusively, too, stored or assumed."""
+        for device in map(DeviceID._make, exclusive_devices(claim)):
+            use = self.by_pool.get(device[:2], {}).get(device.device)
+            if use is not None and use.exclusive > 1:
+                return device
+        return None
 
     def put(self, claim: ClaimKey, uses: Sequence[Use]) -> None:
         """Set the devices of a claim."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from podsched.api import codec
-from podsched.api.device_claims import CLAIM_FINALIZER, exclusive_devices, is_reserved_for
+from podsched.api.device_claims import CLAIM_FINALIZER, is_reserved_for
 from podsched.api.node_selectors import compile_node_selector
 from podsched.api.objects import copy_of, timestamp
 from podsched.framework.nodes import ClusterView
@@ -30,7 +30,6 @@ from podsched.framework.plugin import ObjectPatch
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, error
 from podsched.plugins.dynamic_resources.in_use import DevicesInUse
-from podsched.plugins.dynamic_resources.model import DeviceID
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM, consumer_of, own_consumer
 from podsched.v1 import objects_pb2 as v1
 
@@ -153,8 +152,7 @@ def check_not_lost(
     """
     for claim in claims:
         assumed = in_flight(claim, cluster)
-        devices = () if assumed is None else map(DeviceID._make, exclusive_devices(assumed))
-        lost = next(filter(in_use.is_given_twice, devices), None)
+        lost = None if assumed is None else in_use.given_twice(assumed)
         if lost is not None:
             name = claim.metadata.name
             cluster.assumed(CLAIM).restore(claim.metadata.namespace, name)

@@ -113,14 +113,14 @@ class _DeviceChoice(_Choice):
         if not self.busy and not self.refused:
             return 0
         indexes = {candidate.index for candidate in (*self.busy, *self.refused)}
-        counters = {counter for candidate in self.refused for counter in _counter_sets(candidate)}
+        counters = {counter for candidate in self.refused for counter in candidate.counter_sets}
         constraints = set(self.alternative.constraints) if self.refused else set()
         found = 0
         for depth, taken in holders:
             other = taken.alternative
             if (
                 taken.candidate.index in indexes
-                or (taken.has_counters and not counters.isdisjoint(_counter_sets(taken.candidate)))
+                or (taken.has_counters and not counters.isdisjoint(taken.candidate.counter_sets))
                 or (
                     other.claim_index == self.alternative.claim_index
                     and not constraints.isdisjoint(other.constraints)
@@ -357,8 +357,3 @@ class Search:
             elif choice.level.claim_index == level.claim_index:
                 found |= 1 << depth
         return found
-
-
-def _counter_sets(candidate: Candidate) -> list[tuple[str, str, str]]:
-    pool = candidate.pool
-    return [(pool.driver, pool.name, name) for name in candidate.device.counter_sets]

@@ -9,7 +9,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Candidates
-from podsched.plugins.dynamic_resources.capacity import Amounts
+from podsched.plugins.dynamic_resources.capacity import Amounts, fits
 from podsched.plugins.dynamic_resources.constraints import Constraint, make_constraint
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.model import (
@@ -22,7 +22,6 @@ from podsched.plugins.dynamic_resources.model import (
 )
 from podsched.plugins.dynamic_resources.pools import Pool
 
-_NO_AMOUNTS: Amounts = {}
 _Counter = tuple[str, str]
 
 
@@ -68,9 +67,12 @@ class TakenDevices:
 
     def fits(self, alternative: Alternative, candidate: Candidate) -> bool:
         """Return whether the device suits and has enough capacity left. Raises AllocationError."""
+        needs = self.candidates.needs(alternative, candidate)
         shares = self._shares.get(candidate.index)
-        taken = shares.capacity if shares else None
-        return self.candidates.fits(alternative, candidate, taken or _NO_AMOUNTS)
+        if not needs or shares is None or not shares.capacity:
+            return needs is not None
+        offered, in_use = candidate.device.capacity, candidate.consumed or {}
+        return fits(needs, offered, in_use, shares.capacity)
 
     def take(self, alternative: Alternative, candidate: Candidate, *, must: bool) -> Taken | None:
         """Take a device and return it; return None if it cannot be taken.
