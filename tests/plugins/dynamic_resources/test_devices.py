@@ -8,12 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podsched.actors.packing import load, pack_request
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import DeviceTaintRule, ResourceClaim, ResourceSlice
 from podsched.cache.objects import ClusterState
+from podsched.decide.evaluation.sharding import EvaluationRequest
+from podsched.framework.plugin import CycleState
 from podsched.plugins.dynamic_resources import devices, model
 from podsched.plugins.dynamic_resources.devices import Devices, KnownDevices
 from podsched.plugins.dynamic_resources.model import Node
+from podsched.plugins.dynamic_resources.node_search import PodNeeds
 from support.device_world import DRIVER
 from support.examples import examples
 
@@ -143,3 +147,13 @@ def test_many_claims_are_read_with_pauses() -> None:
     assert 0 < len(known._devices.in_use.by_pool[pool]) < 200
     assert len(known.of(cluster).in_use.by_pool[pool]) == 1000, "who needs them does not wait"
     assert not list(steps)
+
+
+def test_the_state_of_a_pod_with_claims_is_not_sent_to_other_processes() -> None:
+    """Pickling the devices of a large cluster, only to find them too large, takes long."""
+    needs = PodNeeds((), (), (), (), KnownDevices().of(ClusterState()))
+    state = CycleState({"DynamicResources": needs})
+    packed = pack_request(EvaluationRequest("s", b"", state, ("DynamicResources", "Other"), ()))
+    assert packed is not None
+    sent = load(packed)
+    assert (sent.filters, sent.state.data) == (("Other",), {})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -275,9 +274,3 @@ def test_pods_are_counted_until_a_node_has_too_few_devices_for_the_next() -> Non
     assert row is not None
     ahead = DevicesAhead(fitting, 1)
     assert [ahead.place(row), ahead.place(row)] == [True, False]
-
-
-def test_what_is_in_use_can_be_sent_to_another_process() -> None:
-    situation = Situation(plain(1, ["dev-1"]))
-    sent = pickle.loads(pickle.dumps(situation.devices))
-    assert list(sent.in_use.by_pool[DRIVER, "pool-0"]) == ["dev-1"]

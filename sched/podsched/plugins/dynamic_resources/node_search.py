@@ -42,7 +42,7 @@ _MOST_ALTERNATIVES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class PodNeeds:
-    """The claims of a pod; plain data.
+    """The claims of a pod.
 
     ``allocated``: the node selector of each allocated claim. ``claims``: the claims to allocate.
     ``specs``: their serialized specs. ``assumed``: the names of claims that an earlier attempt
