@@ -1,6 +1,6 @@
 """The devices that a node reaches, the requests for them, and whether a device suits a request.
 
-Whatever else is taken: see ``taken`` for that.
+What a search has taken does not count here, but in ``taken``.
 """
 
 from __future__ import annotations
@@ -231,12 +231,10 @@ class Candidates:
             try:
                 if not self._compile(expression or "").matches(candidate.device.view):
                     return False
-            except CompileError as error:
-                problem = f"CEL compile error: {error}"
-                raise AllocationError(f"{kind} {author}: selector #{index}: {problem}") from error
-            except EvaluationError as error:
-                problem = f"CEL runtime error: {error}"
-                raise AllocationError(f"{kind} {author}: selector #{index}: {problem}") from error
+            except (CompileError, EvaluationError) as error:
+                step = "compile" if isinstance(error, CompileError) else "runtime"
+                problem = f"selector #{index}: CEL {step} error: {error}"
+                raise AllocationError(f"{kind} {author}: {problem}") from error
         return True
 
 

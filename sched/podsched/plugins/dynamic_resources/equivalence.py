@@ -47,13 +47,15 @@ class Equivalence:
         self._unknown_values: dict[Alternative, bool] = {}
         self._set_classes: dict[tuple[int, _CounterSet], int] = {}
         self._failed: set[Hashable] = set()
+        #: The counter set that each device consumes, by the device's index, and the devices of each
+        #: set. Both are empty if a device consumes two, because sets cannot be exchanged then.
+        self._sets: dict[int, _CounterSet] = {}
         self._members: dict[_CounterSet, list[Candidate]] = defaultdict(list)
         consumers = [consumer for consumer in candidates.devices if consumer.device.counter_sets]
-        #: Whether no device consumes of two sets, so that sets can be exchanged.
-        self._exchanges_sets = all(len(consumer.device.counter_sets) == 1 for consumer in consumers)
-        if self._exchanges_sets:
-            for candidate in consumers:
-                self._members[_counter_set(candidate)].append(candidate)
+        if all(len(consumer.device.counter_sets) == 1 for consumer in consumers):
+            for consumer in consumers:
+                (self._sets[consumer.index],) = consumer.counter_sets
+                self._members[self._sets[consumer.index]].append(consumer)
 
     def choice(self, level: Level, candidate: Candidate) -> Hashable:
         """Return a key that is the same for all devices that are equal in the current state."""
@@ -61,9 +63,9 @@ class Equivalence:
             return candidate.index
         use = self._taken.use(candidate.index, level.claim_index)
         of_class = self._class(level.index, candidate)
-        if not candidate.device.counter_sets or not self._exchanges_sets:
+        counter_set = self._sets.get(candidate.index)
+        if counter_set is None:
             return of_class, use
-        counter_set = _counter_set(candidate)
         members = self._members[counter_set]
         if all(self._taken.use(member.index, level.claim_index) is None for member in members):
             return of_class, self._set_class(level.index, counter_set)
@@ -86,8 +88,8 @@ class Equivalence:
         for index in self._taken.touched():
             candidate = self._candidates.devices[index]
             use = self._class(level.index, candidate), self._taken.use(index, claim_index)
-            if candidate.device.counter_sets and self._exchanges_sets:
-                of_sets[_counter_set(candidate)][use] += 1
+            if index in self._sets:
+                of_sets[self._sets[index]][use] += 1
             elif self._is_wanted(level.index, candidate):
                 uses[use] += 1
         sets = Counter(
@@ -99,7 +101,7 @@ class Equivalence:
             len(self._taken.by_claim[claim_index]),
             frozenset(uses.items()),
             frozenset(sets.items()),
-            None if self._exchanges_sets else self._taken.counters.state(),
+            None if self._sets else self._taken.counters.state(),
             self._taken.constraints_state(claim_index),
         )
 
@@ -171,7 +173,7 @@ class Equivalence:
         """Return the properties of a device that all requests see."""
         device = candidate.device
         counters: Hashable = None
-        if device.counter_sets and self._exchanges_sets:
+        if candidate.index in self._sets:
             counters = frozenset((name, amount) for (_, name), amount in device.counters.items())
         elif device.counter_sets:
             counters = (candidate.id[:2], frozenset(device.counters.items()))
@@ -234,9 +236,3 @@ class Equivalence:
             )
             self._last_wanted[candidate.index] = next(wanting, -1)
         return self._last_wanted[candidate.index] >= index
-
-
-def _counter_set(candidate: Candidate) -> _CounterSet:
-    """Return the only counter set that a device consumes."""
-    (counter_set,) = candidate.counter_sets
-    return counter_set
