@@ -57,14 +57,12 @@ def usual_requests(claims: Sequence[ResourceClaim]) -> list[ExactDeviceRequest] 
     found: list[ExactDeviceRequest] = []
     for claim in claims:
         requests = [request.exactly for request in claim.requests]
-        if any(request.first_available for request in claim.requests):
-            return None
-        if not all(map(_is_usual, requests)):
-            return None
-        if sum(request.count for request in requests) > MAX_RESULTS:
-            return None
-        constraints = claim.constraints
-        if not all(one.match_attribute or one.distinct_attribute for one in constraints):
+        if (
+            any(request.first_available for request in claim.requests)
+            or not all(map(_is_usual, requests))
+            or sum(request.count for request in requests) > MAX_RESULTS
+            or not all(one.match_attribute or one.distinct_attribute for one in claim.constraints)
+        ):
             return None
         found += requests
     return found
