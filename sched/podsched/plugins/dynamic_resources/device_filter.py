@@ -29,7 +29,7 @@ from podsched.plugins.dynamic_resources.model import ResourceClaim
 from podsched.plugins.dynamic_resources.node_search import (
     Budget,
     NodeSearch,
-    Outcomes,
+    Outcome,
     PodNeeds,
 )
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM, ClaimUnusableError
@@ -104,9 +104,9 @@ class DeviceFilter:
         changes = self._changes(needs, nodes, np.flatnonzero(mine), rows)
         none[list(changes)] = False
         unsure[list(changes)] = True
-        found[list(changes)] = Outcomes.UNKNOWN
+        found[list(changes)] = Outcome.UNKNOWN
         budget = Budget(self._most_pauses)
-        for index in np.flatnonzero(unsure & (found == Outcomes.UNKNOWN)).tolist():
+        for index in np.flatnonzero(unsure & (found == Outcome.UNKNOWN)).tolist():
             node = nodes.node(int(rows[index])).metadata
             try:
                 if index in changes:
@@ -120,8 +120,8 @@ class DeviceFilter:
                 failed[index:] = mine[index:]
                 verdicts.flag(failed, Code.ERROR, self._search.problem(why, node))
                 break
-        invalid = unsure & (found == Outcomes.INVALID)
-        none |= unsure & (found == Outcomes.NONE)
+        invalid = unsure & (found == Outcome.INVALID)
+        none |= unsure & (found == Outcome.NONE)
         verdicts.flag(invalid, unresolvably, str(InvalidPools()))
         may_change = Code.UNSCHEDULABLE if self._preempts else unresolvably
         verdicts.flag(none, may_change, REASON_CANNOT_ALLOCATE)

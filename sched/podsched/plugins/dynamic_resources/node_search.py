@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Final, cast
+from typing import Final, cast
 
 import numpy as np
 
@@ -114,21 +114,14 @@ class Budget:
         return is_over
 
 
-@dataclass(slots=True)
-class Outcomes:
-    """The outcomes of searches for claims with the same specs by row: a score, or a constant below.
+class Outcome:
+    """The outcomes of searches that are no score."""
 
-    They are valid for the devices that are ``seen``.
-    """
-
-    seen: SeenDevices
-    by_row: Int64s
-
-    UNKNOWN: ClassVar[int] = -1
+    UNKNOWN: Final = -1
     #: The claims do not fit.
-    NONE: ClassVar[int] = -2
+    NONE: Final = -2
     #: The claims do not fit, and a pool of the node is invalid.
-    INVALID: ClassVar[int] = -3
+    INVALID: Final = -3
 
 
 class NodeSearch:
@@ -138,34 +131,33 @@ class NodeSearch:
         self._compile_selector = compile_selector
         #: Max pauses of the searches of one call of the plugin.
         self.most_pauses = most_pauses
-        #: By ``_key``.
+        #: Outcomes by ``_key``; and by specs of claims, those of all rows.
         self._outcomes: dict[Hashable, int] = {}
-        self._columns: dict[tuple[bytes, ...], Outcomes] = {}
+        self._columns: dict[tuple[bytes, ...], tuple[SeenDevices, Int64s]] = {}
         #: The number of searches that ran out of time.
         self.unfinished = 0
 
     def outcomes(self, needs: PodNeeds, nodes: NodeColumns) -> Int64s:
         """Return the outcomes by row of ``nodes.base``; the caller may write unknown ones."""
         base = cast(JournaledColumns, nodes.base)
-        seen = SeenDevices.of(needs.devices, base)
         found = self._columns.get(needs.specs)
-        changed = None if found is None else found.seen.changed(needs.devices, base)
+        changed = None if found is None else found[0].changed(needs.devices, base)
         if found is None or changed is None:
             if len(self._columns) >= _MOST_COLUMNS:
                 self._columns.clear()
-            by_row = np.full(base.size, Outcomes.UNKNOWN, dtype=np.int64)
-            found = self._columns[needs.specs] = Outcomes(seen, by_row)
+            by_row = np.full(base.size, Outcome.UNKNOWN, dtype=np.int64)
         else:
-            found.by_row[changed] = Outcomes.UNKNOWN
-            found.seen = seen
-        return found.by_row
+            by_row = found[1]
+            by_row[changed] = Outcome.UNKNOWN
+        self._columns[needs.specs] = SeenDevices.of(needs.devices, base), by_row
+        return by_row
 
     def prepare(
         self, needs: PodNeeds, nodes: NodeColumns, rows: Rows, most_pauses: int
     ) -> Iterator[None]:
         """Search on rows in steps and keep the outcomes, for at most ``most_pauses`` pauses."""
         pauses = itertools.count()
-        unknown = rows[self.outcomes(needs, nodes)[rows] == Outcomes.UNKNOWN]
+        unknown = rows[self.outcomes(needs, nodes)[rows] == Outcome.UNKNOWN]
         for row in unknown.tolist():
             # Nodes may have been removed during a pause.
             if row >= nodes.size or not nodes.alive[row]:
@@ -203,7 +195,7 @@ class NodeSearch:
         try:
             found = _outcome(needs, self.allocate(node, needs, budget, changes))
         except InvalidPools:
-            return Outcomes.INVALID
+            return Outcome.INVALID
         if key is not None:
             self._remember(key, found)
         return found
@@ -261,10 +253,10 @@ def candidates_on(
 def _outcome(needs: PodNeeds, allocations: list[v1.AllocationResult] | None) -> int:
     """Return the sum of 8 - index over the chosen alternatives: earlier ones score more.
 
-    Without allocations, return ``Outcomes.NONE``.
+    Without allocations, return ``Outcome.NONE``.
     """
     if allocations is None:
-        return Outcomes.NONE
+        return Outcome.NONE
     score = 0
     for claim, allocation in zip(needs.claims, allocations, strict=True):
         chosen = {result.request for result in allocation.devices.results}

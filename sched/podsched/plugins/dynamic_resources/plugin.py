@@ -60,7 +60,7 @@ from podsched.plugins.dynamic_resources.lacking import parts_of, requirements_of
 from podsched.plugins.dynamic_resources.node_search import (
     Budget,
     NodeSearch,
-    Outcomes,
+    Outcome,
     PodNeeds,
 )
 from podsched.plugins.dynamic_resources.pod_claims import (
@@ -318,7 +318,7 @@ class DynamicResources:
         scores = np.zeros(len(rows), dtype=np.int64)
         for variant, mine in needs.by_variant(base):
             known = self._search.outcomes(variant, nodes)
-            for index in np.flatnonzero(mine & (known[base] == Outcomes.UNKNOWN)).tolist():
+            for index in np.flatnonzero(mine & (known[base] == Outcome.UNKNOWN)).tolist():
                 node = nodes.node(int(rows[index])).metadata
                 known[base[index]] = self._search.find(node, variant, budget)
             scores[mine] = np.maximum(known[base][mine], 0)
