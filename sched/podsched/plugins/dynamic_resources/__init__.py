@@ -15,6 +15,5 @@ finds the claims, ``devices`` reads the cluster's devices, ``in_use`` has the al
 ``free_devices`` counts the free ones for usual claims, and ``node_search`` calls the allocator for
 others. The modules ``extended_*`` do the same for extended resources of DeviceClasses.
 ``provided_devices`` counts devices for the scores of other plugins, and ``changed_pods`` finds the
-devices that are free after preemption. ``lacking`` and ``shortfalls`` explain which devices nodes
-lack.
+devices that are free after preemption. ``lacking`` explains which devices nodes lack.
 """
