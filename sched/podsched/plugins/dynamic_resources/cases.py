@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from podsched.api import codec
@@ -48,26 +48,17 @@ def run_case(
     The outcome is "allocated", "none" (they do not fit), "error", or "aborted" (by
     ``should_stop``). Raises KeyError, TypeError or ValueError if the document is not a case.
     """
-    classes = [
-        read_device_class(message(v1.DeviceClass(), document))
-        for document in case.get("classes") or ()
-    ]
+    classes = map(read_device_class, _messages(v1.DeviceClass, case.get("classes")))
     candidates = Candidates(
         read_node(case["node"]),
         {device_class.name: device_class for device_class in classes},
-        [
-            read_resource_slice(message(v1.ResourceSlice(), document))
-            for document in case.get("slices") or ()
-        ],
+        [read_resource_slice(one) for one in _messages(v1.ResourceSlice, case.get("slices"))],
         read_allocated_state(case.get("allocated") or {}),
         Features.of(case.get("features") or ()),
         RememberedSelectors(compile_selector),
     )
     allocator = Allocator(candidates, faults=faults, prune=prune)
-    claims = [
-        read_resource_claim(message(v1.ResourceClaim(), document))
-        for document in case.get("claims") or ()
-    ]
+    claims = [read_resource_claim(one) for one in _messages(v1.ResourceClaim, case.get("claims"))]
     result: dict[str, Any] = {"name": case.get("name", ""), "allocations": None}
     try:
         allocations = allocator.allocate(claims, should_stop)
@@ -80,6 +71,10 @@ def run_case(
     if allocations is None:
         return result | {"outcome": "none"}
     return result | {"outcome": "allocated", "allocations": list(map(codec.write, allocations))}
+
+
+def _messages(kind: type[_M], documents: Iterable[Document] | None) -> list[_M]:
+    return [message(kind(), document) for document in documents or ()]
 
 
 def message(made: _M, document: Document) -> _M:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from podsched.api.device_claims import exclusive_devices
 from podsched.framework.changed_keys import ChangedKeys
-from podsched.framework.nodes import ClusterView
-from podsched.lib.counted import listed
 from podsched.plugins.dynamic_resources.documents import amount_of
 from podsched.plugins.dynamic_resources.model import (
     AllocatedState,
@@ -18,11 +16,8 @@ from podsched.plugins.dynamic_resources.model import (
     InUse,
     PoolKey,
 )
-from podsched.plugins.dynamic_resources.pod_claims import CLAIM
 from podsched.v1 import objects_pb2 as v1
 
-#: Max pods that are named in the text about a claim.
-_MOST_PODS: Final = 2
 #: Namespace and name of a claim.
 ClaimKey = tuple[str, str]
 K = TypeVar("K", PoolKey, str)
@@ -168,20 +163,3 @@ class DevicesInUse:
             if not pool:
                 del self.by_pool[device[:2]]
         self.touched.add(device[:2])
-
-
-def users_of_devices(in_use: DevicesInUse, cluster: ClusterView) -> Callable[[DeviceID], str]:
-    """Return a function that returns a text with the claims and pods that use a device."""
-
-    def users(device: DeviceID) -> str:
-        claims = (cluster.assumed(CLAIM).get(*key) for key in in_use.users(device))
-        return ", ".join(_user(claim) for claim in claims if claim is not None)
-
-    return users
-
-
-def _user(claim: v1.ResourceClaim) -> str:
-    pods = [consumer.name for consumer in claim.status.reserved_for]
-    shown = listed(pods, _MOST_PODS)
-    name = f"in use by claim {claim.metadata.namespace}/{claim.metadata.name}"
-    return f"{name} for pod{'s' if len(pods) > 1 else ''} {shown}" if shown else name

@@ -24,12 +24,14 @@ from podsched.api.cel.syntax import conjuncts
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.requirements import Parts, Requirement
 from podsched.framework.verdicts import Rows
+from podsched.lib.counted import listed
 from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Candidates, Level
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.extended_claims import IN_MEMORY
-from podsched.plugins.dynamic_resources.in_use import users_of_devices
+from podsched.plugins.dynamic_resources.in_use import DevicesInUse
 from podsched.plugins.dynamic_resources.model import DeviceID, Node
 from podsched.plugins.dynamic_resources.node_search import PodNeeds, candidates_on
+from podsched.plugins.dynamic_resources.pod_claims import CLAIM
 from podsched.plugins.dynamic_resources.requests import make_levels
 from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 from podsched.plugins.rows.base_rows import rows_of_base
@@ -47,6 +49,8 @@ _MOST_VALUES: Final = 3
 #: Max devices that are looked at for one example, and max devices of a node that are explained.
 _MOST_NAMED: Final = 16
 _MOST_DEVICES: Final = 1024
+#: Max pods that are named in the text about a claim.
+_MOST_PODS: Final = 2
 
 #: Returns the user of a device, such as "in use by claim default/train for pod web-0"; "" if
 #: unknown.
@@ -93,7 +97,7 @@ def requirements_of(
         reached = match_terms(terms, nodes, rows)
         yield Requirement.met("the devices of an allocated claim, within reach", reached)
     base = rows_of_base(nodes, rows)
-    users = users_of_devices(needs.devices.in_use, cluster)
+    users = _users_of(needs.devices.in_use, cluster)
     for variant, mine in needs.by_variant(base):
         if variant.claims:
             by_row = _measured(variant, mine, nodes, rows, compile_selector, users)
@@ -110,7 +114,7 @@ def parts_of(
     cluster: ClusterView,
 ) -> list[Parts]:
     """Return why requests cannot get each device of a row; nothing if a request is invalid."""
-    users = users_of_devices(needs.devices.in_use, cluster)
+    users = _users_of(needs.devices.in_use, cluster)
     found: list[Parts] = []
     for variant, mine in needs.by_variant(rows_of_base(nodes, np.array([row]))):
         if mine[0] and variant.claims:
@@ -380,3 +384,20 @@ def _constraints(
                 len(counts),
             )
         yield _Step(f"claim {claim.name}: {what}", wanted, available if enough else wanted)
+
+
+def _users_of(in_use: DevicesInUse, cluster: ClusterView) -> Users:
+    """Return a function that returns a text with the claims and pods that use a device."""
+
+    def users(device: DeviceID) -> str:
+        claims = (cluster.assumed(CLAIM).get(*key) for key in in_use.users(device))
+        return ", ".join(_user(claim) for claim in claims if claim is not None)
+
+    return users
+
+
+def _user(claim: v1.ResourceClaim) -> str:
+    pods = [consumer.name for consumer in claim.status.reserved_for]
+    shown = listed(pods, _MOST_PODS)
+    name = f"in use by claim {claim.metadata.namespace}/{claim.metadata.name}"
+    return f"{name} for pod{'s' if len(pods) > 1 else ''} {shown}" if shown else name
