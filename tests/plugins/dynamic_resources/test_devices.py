@@ -52,7 +52,7 @@ def told(found: Devices) -> list[str]:
     pools = sorted((key, repr(pool.slices)) for key, pool in found.pools.items())
     by_node = [(found.slices_for(node), found.situation(node) is None) for node in NODES]
     named = sorted(found.pools_of_node.items())
-    return [repr(part) for part in (pools, named, found.other_pools, by_node)]
+    return [repr(part) for part in (pools, named, by_node)]
 
 
 CHANGES = st.lists(

@@ -115,9 +115,8 @@ class StoredPool:
 class Devices:
     """The devices of a cluster. All fields but ``classes`` are updated in place.
 
-    ``pools_of_node``: pools with a slice for this node only. ``other_pools``: pools with a slice
-    for several nodes. ``changed``: the journal of nodes whose slices changed; "" stands for slices
-    for several nodes.
+    ``pools_of_node``: the pools with a slice for this node only, ordered. ``changed``: the journal
+    of nodes whose slices changed. In both, "" stands for slices for several nodes.
     """
 
     classes: Mapping[str, DeviceClass]
@@ -125,7 +124,6 @@ class Devices:
     in_use: DevicesInUse = field(default_factory=DevicesInUse)
     pools: dict[PoolKey, StoredPool] = field(default_factory=dict)
     pools_of_node: dict[str, list[PoolKey]] = field(default_factory=dict)
-    other_pools: list[PoolKey] = field(default_factory=list)
     changed: ChangedKeys[str] = field(default_factory=ChangedKeys)
 
     def __reduce__(self) -> NoReturn:
@@ -146,16 +144,13 @@ class Devices:
             del self.pools[key]
         now = self.nodes_of([key])
         for name in before - now:
-            self._pools_by(name).remove(key)
-            if name and not self.pools_of_node[name]:
+            self.pools_of_node[name].remove(key)
+            if not self.pools_of_node[name]:
                 del self.pools_of_node[name]
         for name in now - before:
-            insort(self._pools_by(name), key)
+            insort(self.pools_of_node.setdefault(name, []), key)
         for name in before | now:
             self.changed.add(name)
-
-    def _pools_by(self, name: str) -> list[PoolKey]:
-        return self.pools_of_node.setdefault(name, []) if name else self.other_pools
 
     def slices_for(self, node: Node) -> list[ResourceSlice]:
         """Return all slices of the pools that the node may reach."""
@@ -198,8 +193,8 @@ class Devices:
 
     def pools_for(self, node: Node) -> list[PoolKey]:
         """Return the pools that the node may reach."""
-        mine = self.pools_of_node.get(node.name, ())
-        return sorted({*mine, *self.other_pools}) if self.other_pools else list(mine)
+        mine, others = self.pools_of_node.get(node.name, ()), self.pools_of_node.get("", ())
+        return sorted({*mine, *others}) if others else list(mine)
 
 
 @dataclass(slots=True)

@@ -289,7 +289,7 @@ class FreeDevices:
             column.free[row] = sum(map(len, free.values())) if free else 0
         others = None if seen is None else devices.changed.since(seen.position[1])
         if others is None or "" in others:
-            pools = [devices.pools[key] for key in devices.other_pools]
+            pools = [devices.pools[key] for key in devices.pools_of_node.get("", ())]
             column.elsewhere = any(
                 not pool.is_simple or self._suiting_in(column, pool) != frozenset()
                 for pool in pools
