@@ -104,7 +104,7 @@ class NeedsReader:
         """Return whether the pod has claims, or may get one for extended resources."""
         return has_claims(pod) or bool(self.provided(pod, cluster))
 
-    def of_claims(self, pod: PodInfo, cluster: ClusterView) -> PodNeeds:
+    def _of_claims(self, pod: PodInfo, cluster: ClusterView) -> PodNeeds:
         """Return the current needs of the pod's claims. Raises ClaimUnusableError."""
         allocated: list[NodeTerms] = []
         assumed_names: list[str] = []
@@ -139,7 +139,7 @@ class NeedsReader:
 
         Raises ClaimUnusableError.
         """
-        needs, extended = self.of_claims(pod, cluster), self.provided(pod, cluster)
+        needs, extended = self._of_claims(pod, cluster), self.provided(pod, cluster)
         if not extended:
             return needs
         nodes = cluster.nodes
@@ -167,7 +167,7 @@ class NeedsReader:
 
     def on_row(self, pod: PodInfo, cluster: ClusterView, row: int) -> PodNeeds:
         """Return the pod's current needs on the node of a row. Raises ClaimUnusableError."""
-        needs, extended = self.of_claims(pod, cluster), self.provided(pod, cluster)
+        needs, extended = self._of_claims(pod, cluster), self.provided(pod, cluster)
         nodes = cluster.nodes
         lacking = tuple(one for one in extended if not nodes.allocatable(one.resource)[row])
         return _without(needs, pod, lacking) if lacking else needs
