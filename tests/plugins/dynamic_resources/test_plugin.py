@@ -147,6 +147,27 @@ async def test_an_allocated_claim_restricts_the_nodes() -> None:
     assert world.nodes_of("q", "elsewhere") == ["n2", ""]
 
 
+async def test_a_node_that_is_relabelled_reaches_other_devices() -> None:
+    """Also where nothing is remembered but that the claim did not fit there."""
+    world = await a_cluster()
+    term = {"key": "zone", "operator": "In", "values": ["a"]}
+    selector = {"nodeSelectorTerms": [{"matchExpressions": [term]}]}
+    world.slice("s", "rack", "d0", nodeSelector=selector)
+    world.node("n1")
+    world.node("n2")
+    world.claim("c")
+    world.user("p", "c")
+    async with world.running():
+        await asyncio.sleep(2)
+        assert world.nodes_of("p") == [""]
+        node = world.cluster.object("Node", "n2")
+        assert isinstance(node, v1.Node)
+        node.metadata.labels["zone"] = "a"
+        world.cluster.update(node)
+        await asyncio.sleep(20)
+    assert world.nodes_of("p") == ["n2"]
+
+
 async def test_a_pod_waits_for_its_claim_without_a_condition() -> None:
     world = await a_cluster(n1=["d0"])
     world.user("p", "c")
