@@ -347,3 +347,13 @@ def test_devices_with_counters_are_left_out_without_their_gate() -> None:
     assert outcome(case) == outcome(case, prune=False) == "none"
     case["allocated"] = {"capacity": [{"driver": DRIVER, "pool": "p", "device": "c"}]}
     assert outcome(case) == outcome(case, prune=False) == "none"
+
+
+@pytest.mark.parametrize("prune", [True, False], ids=["pruned", "plain"])
+def test_an_admin_gets_the_devices_anew_for_each_claim(prune: bool) -> None:
+    """Though a second request of the same claim does not get the device of the first."""
+    case = case_of([device("a"), device("b")], [wanting(adminAccess=True)] * 2)
+    second = {"metadata": {"name": "second"}, "spec": case["claims"][0]["spec"]}
+    result = run_case(case | {"claims": [*case["claims"], second]}, AttributeSelector, prune=prune)
+    found = [[of["device"] for of in one["devices"]["results"]] for one in result["allocations"]]
+    assert found == [["a", "b"], ["a", "b"]]

@@ -129,6 +129,8 @@ class Candidates:
         # only after a failure, let 250 claims be reserved in 10 ms rather than 170.
         self._needs: dict[Alternative, dict[int, Amounts | None]] = {}
         self._needs_of_equal: dict[Hashable, dict[int, Amounts | None]] = defaultdict(dict)
+        self._kinds: dict[Alternative, int | None] = {}
+        self._numbers: dict[Hashable, int] = {}
         self._tolerated: dict[tuple[Alternative, int], bool] = {}
         self._available: dict[Alternative, list[Candidate]] = {}
         # By claim and constraint, and by the device's index.
@@ -148,6 +150,17 @@ class Candidates:
         if index not in known:
             known[index] = self._find_needs(alternative, candidate)
         return known[index]
+
+    def kind(self, alternative: Alternative) -> int | None:
+        """Return a number that is the same for requests with the same requirements.
+
+        Return None for admin access: which devices such a request can get differs by claim.
+        """
+        if alternative not in self._kinds:
+            is_admin = alternative.request.admin_access
+            number = self._numbers.setdefault(_asked(alternative), len(self._numbers))
+            self._kinds[alternative] = None if is_admin else number
+        return self._kinds[alternative]
 
     def may_suit(self, alternative: Alternative, candidate: Candidate) -> bool:
         """Return whether the device suits, or a selector fails on it."""

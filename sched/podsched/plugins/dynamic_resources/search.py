@@ -91,8 +91,8 @@ class _DeviceChoice(_Choice):
     """The choice of a device for a place of a request.
 
     ``place``: 0 for the first device of the request. ``position``: the position of the next
-    candidate. ``skipped``: from and to which position candidates were not looked at, because all
-    are in use. ``busy``: suitable devices that are in use, or have too little capacity left;
+    candidate. ``skipped``: from and to which position candidates were not looked at, because none
+    can be had. ``busy``: suitable devices that are in use, or have too little capacity left;
     ``refused``: those that were refused for counters, constraints or taints.
     """
 
@@ -273,14 +273,16 @@ class Search:
         busy, is_in_use, equivalence = choice.busy, taken.is_in_use, self._equivalence
         for candidate in self._next_candidates(choice):
             self._looked_at += 1
-            if (
-                is_in_use(alternative, candidate)
-                or not taken.fits(alternative, candidate)
-                or (choice.failed and equivalence.choice(choice.level, candidate) in choice.failed)
-            ):
+            if is_in_use(alternative, candidate) or not taken.fits(alternative, candidate):
+                taken.note_busy(alternative, candidate)
+                busy.append(candidate)
+                continue
+            if choice.failed and equivalence.choice(choice.level, candidate) in choice.failed:
                 busy.append(candidate)
                 continue
             if (found := taken.take(alternative, candidate, must=False)) is not None:
+                if found.consumed is None:
+                    taken.note_busy(alternative, candidate)
                 choice.position = candidate.index + 1
                 return found
             choice.refused.append(candidate)
@@ -289,10 +291,10 @@ class Search:
     def _next_candidates(self, choice: _DeviceChoice) -> Sequence[Candidate]:
         """Return the devices to try; after the first failure, only those that are available."""
         devices: Sequence[Candidate] = self._candidates.devices
-        position, first_free = choice.position, self._taken.first_free
-        if position < first_free and not choice.alternative.request.admin_access:
-            choice.skipped = (position, first_free)
-            position = first_free
+        position, first = choice.position, self._taken.first(choice.alternative)
+        if position < first:
+            choice.skipped = (position, first)
+            position = first
         if self._has_failed_once and self._equivalence.is_safe(choice.level):
             devices = self._candidates.available(choice.alternative)
             position = bisect_left(devices, position, key=_INDEX)

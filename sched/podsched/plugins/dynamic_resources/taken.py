@@ -50,9 +50,9 @@ class TakenDevices:
         ]
         self._claims: dict[int, set[int]] = {}
         self._shares: dict[int, InUse] = {}
-        #: All devices before this index are in use for requests without admin access. So the
+        #: By kind of request (``Candidates.kind``): no device before this index can be had. So the
         #: search does not look at each of them again for each of a thousand claims.
-        self.first_free = 0
+        self._first: dict[int | None, int] = {}
         #: By claim, in the order of taking.
         self.by_claim: list[list[Taken]] = [[] for _ in claims]
 
@@ -96,10 +96,6 @@ class TakenDevices:
             self._shares.setdefault(candidate.index, InUse()).add(taken.consumed)
         else:
             self._claims.setdefault(candidate.index, set()).add(alternative.claim_index)
-            devices, first = self.candidates.devices, self.first_free
-            while first < len(devices) and (self._claims.get(first) or devices[first].is_allocated):
-                first += 1
-            self.first_free = first
         self.by_claim[alternative.claim_index].append(taken)
         return taken
 
@@ -109,13 +105,24 @@ class TakenDevices:
         self._release_constraints(alternative, len(alternative.constraints))
         if taken.consumed is None:
             self._claims[candidate.index].discard(alternative.claim_index)
-            self.first_free = min(self.first_free, candidate.index)
         else:
             self._shares[candidate.index].remove(taken.consumed)
+        for kind, first in self._first.items():
+            self._first[kind] = min(first, candidate.index)
         leaks = self._leaks and taken.consumed is not None
         if taken.has_counters and not leaks:
             self.counters.give_back(candidate.pool, candidate.device)
         self.by_claim[alternative.claim_index].pop()
+
+    def first(self, alternative: Alternative) -> int:
+        """Return the index of the first device that the request may get."""
+        return self._first.get(self.candidates.kind(alternative), 0)
+
+    def note_busy(self, alternative: Alternative, candidate: Candidate) -> None:
+        """Note that such requests cannot get a device until some device is given back."""
+        kind = self.candidates.kind(alternative)
+        if kind is not None and candidate.index == self._first.get(kind, 0):
+            self._first[kind] = candidate.index + 1
 
     def is_untaken(self, candidate: Candidate) -> bool:
         """Return whether the search has not taken the device exclusively."""
