@@ -18,7 +18,8 @@ from __future__ import annotations
 from math import inf
 from typing import Final, NamedTuple
 
-from podsched.api.conditions import QUOTA_RESERVED, TRUE, is_pod_ready
+from podsched.api import conditions
+from podsched.api.conditions import QUOTA_RESERVED, is_pod_ready
 from podsched.config.queues import WaitForPodsReady
 from podsched.framework.pods import PodInfo
 from podsched.lib.due_times import DueTimes, earliest
@@ -225,7 +226,5 @@ class Endings:
 
 def bound_at(pod: PodInfo) -> float:
     """Return when a pod got its node, in seconds since 1970; infinity while that is not known."""
-    for condition in pod.pod.status.conditions:
-        if condition.type == "PodScheduled" and condition.status == TRUE:
-            return float(condition.last_transition_time.seconds)
-    return float("inf")
+    at = conditions.bound_at(pod.pod)
+    return inf if at is None else float(at.seconds)
