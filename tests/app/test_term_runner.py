@@ -50,6 +50,14 @@ def garbage_may_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(term_runner, "collect_everything", lambda: None)
 
 
+@pytest.fixture
+def collections(garbage_may_stay: None, monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """One item for each time that all garbage was to be collected."""
+    counted: list[None] = []
+    monkeypatch.setattr(term_runner, "collect_everything", lambda: counted.append(None))
+    return counted
+
+
 class World:
     """A runner that follows a cluster in memory."""
 
@@ -228,10 +236,8 @@ async def test_a_leader_lets_the_pods_of_its_old_configuration_go_without_a_coll
 
 
 async def test_only_a_replica_that_does_not_lead_collects_all_garbage(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, collections: list[None]
 ) -> None:
-    collections: list[None] = []
-    monkeypatch.setattr(term_runner, "collect_everything", lambda: collections.append(None))
     world.lead()
     await asyncio.sleep(1)
     await world.runner.reconfigure(default_config(), None)
@@ -243,11 +249,9 @@ async def test_only_a_replica_that_does_not_lead_collects_all_garbage(
 
 
 async def test_a_standby_collects_no_garbage_while_pods_wait_for_a_decision(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, collections: list[None]
 ) -> None:
     """It would notice the end of the leader, on which these pods depend, half a second later."""
-    collections: list[None] = []
-    monkeypatch.setattr(term_runner, "collect_everything", lambda: collections.append(None))
     world.lead()
     await asyncio.sleep(1)
     world.runner.end_term()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from podsched.api.manifest import apply_merge_patch, from_manifest
+from podsched.api.objects import AnyObject
 from podsched.api.validation import validate
 
 IMMUTABLE = "field is immutable"
@@ -130,6 +131,16 @@ OTHER_ZONE = {
 }
 
 
+def persistent_volume(spec: dict[str, Any]) -> AnyObject:
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "one"},
+        "spec": {**spec, "persistentVolumeReclaimPolicy": "Retain"},
+    }
+    return from_manifest(manifest).message
+
+
 @pytest.mark.parametrize(
     ("change", "wrong"),
     [
@@ -161,14 +172,7 @@ OTHER_ZONE = {
     ],
 )
 def test_a_volume_stays_where_it_is(change: dict[str, Any], wrong: list[str]) -> None:
-    old = from_manifest(
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": "one"},
-            "spec": {**VOLUME, "persistentVolumeReclaimPolicy": "Retain"},
-        }
-    ).message
+    old = persistent_volume(VOLUME)
     new = apply_merge_patch(old, {"spec": change}).message
     assert [str(error) for error in validate("PersistentVolume", new, old)] == wrong
 
@@ -176,14 +180,7 @@ def test_a_volume_stays_where_it_is(change: dict[str, Any], wrong: list[str]) ->
 def test_a_secret_for_expansion_that_a_volume_has_stays() -> None:
     secret = {"controllerExpandSecretRef": {"name": "first", "namespace": "a"}}
     volume = {**VOLUME, "csi": {"driver": "csi.example.com", "volumeHandle": "v1", **secret}}
-    old = from_manifest(
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": "one"},
-            "spec": {**volume, "persistentVolumeReclaimPolicy": "Retain"},
-        }
-    ).message
+    old = persistent_volume(volume)
     change = {"spec": {"csi": {"controllerExpandSecretRef": {"name": "second"}}}}
     new = apply_merge_patch(old, change).message
     (wrong,) = validate("PersistentVolume", new, old)
