@@ -404,15 +404,19 @@ async def test_pods_are_submitted_one_by_one_over_a_stream(servers: Servers) -> 
     ]
 
 
-async def test_a_server_that_stops_ends_a_stream_of_pods(servers: Servers) -> None:
-    """At once, not after its grace; what it had read is answered."""
+@pytest.mark.parametrize("pause", [0.01, 0], ids=["idle client", "busy client"])
+async def test_a_server_that_stops_ends_a_stream_of_pods(servers: Servers, pause: float) -> None:
+    """At once, not after its grace; what it had read is answered.
+
+    A busy client is sending a pod at the moment at which the stream ends.
+    """
     server = await servers.start()
     client = servers.client(server)
-    with pytest.raises(errors.Unavailable, match="the server is shutting down"):
-        async with client.submit_pods() as stream:
-            assert (await (await stream.submit(pod("before-the-stop")))).code == 0
-            async with asyncio.timeout(PATIENCE):
-                await server.stop(10 * PATIENCE)
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+        with pytest.raises(errors.Unavailable, match="the server is shutting down"):
+            async with client.submit_pods() as stream:
+                assert (await (await stream.submit(pod("before-the-stop")))).code == 0
+                tasks.create_task(server.stop(10 * PATIENCE))
                 while True:
                     await stream.submit(pod("after-the-stop"))
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(pause)

@@ -9,6 +9,7 @@ import grpc
 import pytest
 
 from podsched.serve.client import errors, pod_stream
+from podsched.serve.client.bidi_stream import BidiStream
 from podsched.serve.client.pod_stream import PodStream
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import pod
@@ -21,6 +22,9 @@ class Call:
         self.written: list[str] = []
         self.answers: asyncio.Queue[Any] = asyncio.Queue()
         self.cancelled = False
+
+    def add_done_callback(self, callback: Any) -> None:
+        pass
 
     async def write(self, raw: bytes) -> None:
         self.written.append(v1.SubmitPodsRequest.FromString(raw).pod.metadata.name)
@@ -49,7 +53,7 @@ class Call:
 
 async def test_answers_come_to_the_pods_in_the_order_in_which_they_were_sent() -> None:
     call = Call()
-    stream = PodStream(call)
+    stream = PodStream(BidiStream(call))
     answers = [await stream.submit(pod(name)) for name in ("a", "b", "c")]
     assert call.written == ["a", "b", "c"]
     call.answer(0, 6)
@@ -63,7 +67,7 @@ async def test_submitting_waits_while_too_many_pods_have_no_answer(
 ) -> None:
     monkeypatch.setattr(pod_stream, "MAX_UNANSWERED", 2)
     call = Call()
-    stream = PodStream(call)
+    stream = PodStream(BidiStream(call))
     await stream.submit(pod("a"))
     await stream.submit(pod("b"))
     third = asyncio.create_task(stream.submit(pod("c")))
@@ -77,7 +81,7 @@ async def test_submitting_waits_while_too_many_pods_have_no_answer(
 
 async def test_a_pod_without_an_answer_may_have_been_created_when_the_stream_breaks() -> None:
     call = Call()
-    stream = PodStream(call)
+    stream = PodStream(BidiStream(call))
     answered, lost = await stream.submit(pod("a")), await stream.submit(pod("b"))
     call.answer(0)
     call.breaks()
@@ -93,7 +97,7 @@ async def test_a_pod_without_an_answer_may_have_been_created_when_the_stream_bre
 
 async def test_a_server_that_ends_the_stream_early_leaves_no_one_waiting() -> None:
     call = Call()
-    stream = PodStream(call)
+    stream = PodStream(BidiStream(call))
     answer = await stream.submit(pod("a"))
     with pytest.raises(errors.Unavailable, match="the server ended the stream"):
         await stream.close()
@@ -103,7 +107,7 @@ async def test_a_server_that_ends_the_stream_early_leaves_no_one_waiting() -> No
 
 async def test_cancelling_gives_up_what_has_no_answer() -> None:
     call = Call()
-    stream = PodStream(call)
+    stream = PodStream(BidiStream(call))
     answer = await stream.submit(pod("a"))
     stream.cancel()
     assert call.cancelled

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -27,7 +26,6 @@ from podsched.config.flags import flag
 from podsched.lib.certificate_files import CertificateFiles
 from podsched.lib.server_health import Health, leave_silent_servers
 from podsched.serve.client.bearer_token import BearerToken, check_in_clear
-from podsched.serve.client.errors import Unavailable, of_rpc
 from podsched.serve.client.server_health import ask
 from podsched.serve.silent_server import failing
 from podsched.telemetry.logs import get_logger, keeps_certificates
@@ -36,7 +34,6 @@ _log = get_logger("client")
 
 MIB = 1 << 20
 _TLS = "TLS to the API server"
-Failing = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,31 +201,3 @@ def _open(
     pems = files.pems
     credentials = grpc.ssl_channel_credentials(pems.authorities, pems.key, pems.certificate)
     return grpc.aio.secure_channel(endpoint, credentials, options=settings)
-
-
-async def open_both_ways(
-    channels: Channels, method: str, timeout: float, metadata: Iterable[tuple[str, str]] = ()
-) -> tuple[Any, Failing]:
-    """Open a stream in both directions, which the server in use accepts within ``timeout``.
-
-    Returns the call, and ``failing`` to be put around what awaits it. Raises ClientError.
-    """
-    endpoint, channel = channels.endpoint, channels.current()
-    call = channel.stream_stream(method)(metadata=(*metadata, *channels.credentials()) or None)
-    channels.opened(endpoint, call)
-    failing = partial(channels.failing, channel)
-    try:
-        async with asyncio.timeout(timeout):
-            with failing():
-                await call.initial_metadata()  # the server has accepted or refused the stream
-                if call.done():
-                    await call.read()  # raises the refusal
-    except TimeoutError:
-        call.cancel()
-        raise Unavailable("the server did not take the stream in time") from None
-    except grpc.aio.AioRpcError as error:
-        raise of_rpc(error) from error
-    except asyncio.CancelledError:
-        call.cancel()
-        raise
-    return call, failing

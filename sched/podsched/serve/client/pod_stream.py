@@ -17,16 +17,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from contextlib import nullcontext
-from typing import Any, Final
-
-import grpc
+from typing import Final
 
 from podsched.api.objects import Pod
 from podsched.api.trace_context import to_metadata
 from podsched.lib.backoff import Backoff
 from podsched.serve.client import errors
-from podsched.serve.client.channels import Channels, ClientOptions, Failing, open_both_ways
+from podsched.serve.client.bidi_stream import BidiStream, open_bidi_stream
+from podsched.serve.client.channels import Channels, ClientOptions
 from podsched.serve.client.errors import ClientError, OutcomeUnknown, Unavailable
 from podsched.v1 import api_pb2 as v1
 
@@ -39,9 +37,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 class PodStream:
     """One stream of pods, from ``open_stream``; ``close`` or ``cancel`` it."""
 
-    def __init__(self, call: Any, failing: Failing = nullcontext) -> None:
-        """failing: around what awaits the call; see ``Channels.failing``."""
-        self._call, self._failing = call, failing
+    def __init__(self, stream: BidiStream) -> None:
+        self._stream = stream
         self._unanswered: deque[asyncio.Future[v1.BatchResult]] = deque()
         self._room = asyncio.Semaphore(MAX_UNANSWERED)
         self._writing = asyncio.Lock()
@@ -63,9 +60,8 @@ class PodStream:
             answer: asyncio.Future[v1.BatchResult] = asyncio.get_running_loop().create_future()
             self._unanswered.append(answer)
             try:
-                with self._failing():
-                    await self._call.write(raw)
-            except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
+                await self._stream.write(raw)
+            except ClientError:
                 await self._answers  # it has the cause, and has failed the future
             return answer
 
@@ -73,7 +69,7 @@ class PodStream:
         """Wait for the outstanding answers. Raises ClientError if the stream broke."""
         async with self._writing:
             if self._broken is None:
-                await self._call.done_writing()
+                await self._stream.done_writing()
         await self._answers
         if self._broken is not None:
             raise self._broken
@@ -81,17 +77,16 @@ class PodStream:
     def cancel(self) -> None:
         """Fail the pods without an answer; no effect on a closed stream."""
         self._answers.cancel()
-        self._call.cancel()
+        self._stream.cancel()
         self._fail(Unavailable("the stream was cancelled"))
 
     async def _read(self) -> None:
         try:
-            with self._failing():
-                while (raw := await self._call.read()) is not grpc.aio.EOF:
-                    for result in v1.SubmitPodsResponse.FromString(raw).results:
-                        self._settle(result)
-        except grpc.aio.AioRpcError as error:
-            self._broken = errors.of_rpc(error)
+            while (raw := await self._stream.read()) is not None:
+                for result in v1.SubmitPodsResponse.FromString(raw).results:
+                    self._settle(result)
+        except ClientError as error:
+            self._broken = error
         except (IndexError, ValueError):
             self._broken = errors.Unreadable("a message on the stream is not an answer to a pod")
         if self._unanswered and self._broken is None:
@@ -128,7 +123,7 @@ async def open_stream(channels: Channels, options: ClientOptions) -> PodStream:
         endpoint, left = channels.endpoint, deadline - clock()
         try:
             traced = to_metadata(options.traceparent)
-            return PodStream(*await open_both_ways(channels, METHOD, left, traced))
+            return PodStream(await open_bidi_stream(channels, METHOD, left, traced))
         except Unavailable:
             channels.leave(endpoint)
             delay = pauses.next_delay()

@@ -7,11 +7,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-import grpc
 from google.protobuf.message import DecodeError
 
-from podsched.serve.client import errors
-from podsched.serve.client.channels import Channels, open_both_ways
+from podsched.serve.client.bidi_stream import BidiStream, open_bidi_stream
+from podsched.serve.client.channels import Channels
 from podsched.serve.client.errors import Unavailable, Unreadable
 from podsched.v1.scheduling_pb2 import Question, ReplicaMessage
 
@@ -27,9 +26,9 @@ _MOST_WORKERS: Final = 256
 class QuestionStream:
     """One stream; methods raise ClientError if it is broken."""
 
-    def __init__(self, call: Any, metadata: Mapping[str, Any]) -> None:
+    def __init__(self, stream: BidiStream, metadata: Mapping[str, Any]) -> None:
         """metadata: the server's initial metadata."""
-        self._call = call
+        self._stream = stream
         self._writing = asyncio.Lock()
         #: Index of the process among those that share the server's address, and their number.
         self.worker = _number(metadata.get(WORKER), 0)
@@ -39,20 +38,13 @@ class QuestionStream:
         """Send a message; may be called by several tasks."""
         raw = message.SerializeToString()
         async with self._writing:
-            try:
-                await self._call.write(raw)
-            except grpc.aio.AioRpcError as error:
-                raise errors.of_rpc(error) from error
-            except (grpc.aio.UsageError, asyncio.InvalidStateError):
-                raise Unavailable("the stream has ended") from None
+            await self._stream.write(raw)
 
     async def questions(self) -> AsyncIterator[Question]:
         """Yield the questions until the stream breaks."""
         try:
-            while (raw := await self._call.read()) is not grpc.aio.EOF:
+            while (raw := await self._stream.read()) is not None:
                 yield Question.FromString(raw)
-        except grpc.aio.AioRpcError as error:
-            raise errors.of_rpc(error) from error
         except DecodeError:
             raise Unreadable("a message on the stream is not a question") from None
         raise Unavailable("the server ended the stream")
@@ -63,14 +55,11 @@ async def open_question_stream(channels: Channels, timeout: float) -> AsyncItera
     """Open a stream to the server in use, within ``timeout`` seconds. Raises ClientError."""
     endpoint = channels.endpoint
     try:
-        call, failing = await open_both_ways(channels, METHOD, timeout)
+        stream = await open_bidi_stream(channels, METHOD, timeout)
         try:
-            with failing():
-                yield QuestionStream(call, dict(await call.initial_metadata() or ()))
-        except grpc.aio.AioRpcError as error:
-            raise errors.of_rpc(error) from error
+            yield QuestionStream(stream, await stream.metadata())
         finally:
-            call.cancel()
+            stream.cancel()
     finally:
         channels.leave(endpoint)  # so that the next stream uses certificates that have changed
 
