@@ -58,16 +58,15 @@ class Controller(ABC):
         """Whether it does not need pods that are bare before and after a change (``is_bare``)."""
         return True
 
-    def read(self, event: Event, now: Instant) -> None:
-        """Record an object that exists when the controller starts: pods after all other kinds.
-
-        Meanwhile changes are passed to ``changed``, also those of objects not read yet.
-        """
-        self.changed(event, now)
-
     @abstractmethod
     def changed(self, event: Event, now: Instant) -> None:
-        """Record a change; must be cheap."""
+        """Record a change, or an object that exists when the controller starts; must be cheap.
+
+        At the start changes are passed on, too, also those of objects that were not read yet.
+        """
+
+    def pods_follow(self) -> None:
+        """Note that all existing pods are read from now on; the other kinds have been read."""
 
     @abstractmethod
     def work(self, now: Instant) -> float | None:

@@ -54,6 +54,9 @@ class Dispatch:
         kinds = {kind for controller in controllers for kind in controller.kinds}
         for kind in sorted(kinds, key=lambda kind: (_ORDER.get(kind, 0), kind)):
             concerned = [one for one in controllers if kind in one.kinds]
+            if kind == "Pod":
+                for controller in concerned:
+                    controller.pods_follow()
             for key in list(objects.objects(kind)):
                 yield
                 if (item := objects.get(kind, key)) is None:
@@ -64,7 +67,7 @@ class Dispatch:
                     told = [one for one in concerned if not one.ignores_bare_pods]
                 for controller in told:
                     try:
-                        controller.read(event, now)
+                        controller.changed(event, now)
                     except Exception as error:
                         self._skip(controller.name, kind, key, error)
 

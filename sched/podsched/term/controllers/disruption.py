@@ -66,10 +66,8 @@ class DisruptionController(QueueController):
         """Only while there are no budgets; a new one counts the pods of its namespace."""
         return not self._budgets
 
-    def read(self, event: Event, now: Instant) -> None:
-        super().read(event, now)
-        if event.kind == _BUDGET:
-            self._uncounted.discard(event.key)  # All pods are read after the budgets.
+    def pods_follow(self) -> None:
+        self._uncounted.clear()
 
     def changed(self, event: Event, now: Instant) -> None:
         if event.kind == "Pod":

@@ -43,6 +43,9 @@ class PodPass:
         self._waiting.pop(key, None)
         self._present.pop(key, None)
 
+    def clear(self) -> None:
+        self._waiting, self._present, self._left = {}, {}, None
+
     def go_on(self, most: int) -> list[str]:
         """Visit pods up to a cost; return the objects whose pods have all been visited."""
         if not self:

@@ -118,6 +118,7 @@ def record_of(key: str, pod: Pod, matches: bool) -> OwnedPod:
     """Return the record of a pod; ``matches``: whether its owner selects it."""
     metadata, status = pod.metadata, pod.status
     annotations = metadata.annotations
+    is_deleting = is_terminating(pod)
     ready = pod_condition(status, POD_READY)
     is_ready = ready is not None and ready.status == TRUE
     return OwnedPod(
@@ -125,8 +126,8 @@ def record_of(key: str, pod: Pod, matches: bool) -> OwnedPod:
         metadata.uid,
         status.phase,
         pod.spec.node_name,
-        is_terminating(pod),
-        is_terminating(pod) and _is_lost(pod),
+        is_deleting,
+        is_deleting and _is_lost(pod),
         matches,
         seconds_of(ready.last_transition_time) if ready is not None and is_ready else None,
         float(metadata.creation_timestamp.seconds),
@@ -134,8 +135,8 @@ def record_of(key: str, pod: Pod, matches: bool) -> OwnedPod:
         int32(annotations.get(_DELETION_COST, "")) or 0,
         JOB_TRACKING in metadata.finalizers,
         completion_index(annotations.get(COMPLETION_INDEX, "")),
-        _finished_at(pod, ready) if is_finished(pod) or is_terminating(pod) else 0.0,
-        _eviction(pod) if is_terminating(pod) and status.phase != "Succeeded" else "",
+        _finished_at(pod, ready) if is_deleting or is_finished(pod) else 0.0,
+        _eviction(pod) if is_deleting and status.phase != "Succeeded" else "",
     )
 
 

@@ -17,15 +17,8 @@ from podsched.api.selectors import Selector, compile_selector
 from podsched.lib.due_times import DueTimes, earliest
 from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import (
-    Controller,
-    Instant,
-    Objects,
-)
-from podsched.term.controllers.owned_pods import (
-    Owned,
-    PodsOfOwners,
-)
+from podsched.term.controllers.controller import Controller, Instant, Objects
+from podsched.term.controllers.owned_pods import Owned, PodsOfOwners
 from podsched.term.controllers.pod_pass import PodPass
 from podsched.term.controllers.pod_writes import PodWrites
 from podsched.term.controllers.write_queues import Done, Writes
@@ -68,10 +61,8 @@ class WorkloadController(Controller):
         """Only while there are no owners: an owner may adopt bare pods."""
         return not self._pods.has_owners
 
-    def read(self, event: Event, now: Instant) -> None:
-        super().read(event, now)
-        if event.kind == self.owner_kind:
-            self._unsearched.discard(event.key)  # All pods are read after the owners.
+    def pods_follow(self) -> None:
+        self._unsearched.clear()
 
     def changed(self, event: Event, now: Instant) -> None:
         self._now = now.monotonic
