@@ -71,6 +71,23 @@ def test_a_claim_that_is_deleted_under_its_pod_is_made_again(world: ControllerWo
     assert list(claims(world)) == ["default/web-scratch"]
 
 
+def test_a_pod_gets_its_claim_once_a_pod_whose_claim_has_the_same_name_is_gone(
+    world: ControllerWorld,
+) -> None:
+    world.put(pod_with("scratch", name="web-a", uid="u2"))
+    world.put(pod_with("a-scratch", name="web", uid="u1"))
+    world.settle()
+    assert list(claims(world)) == ["default/web-a-scratch"]
+    (first,) = claims(world)["default/web-a-scratch"].metadata.owner_references
+    for name, uid in (("web-a", "u2"), ("web", "u1")):
+        if uid == first.uid:
+            world.remove("Pod", f"default/{name}")
+    world.remove("PersistentVolumeClaim", "default/web-a-scratch")  # As the garbage collector does.
+    world.settle()
+    (second,) = claims(world)["default/web-a-scratch"].metadata.owner_references
+    assert {first.uid, second.uid} == {"u1", "u2"}
+
+
 def test_pods_that_are_deleted_or_gone_get_none(world: ControllerWorld) -> None:
     going = pod_with("scratch")
     going.metadata.deletion_timestamp.seconds = 1

@@ -36,7 +36,12 @@ from podsched.term.election.events import (
     Written,
 )
 from podsched.term.election.lock_view import Candidate, LockView
-from podsched.term.election.record import LeaderElectionRecord, Snapshot
+from podsched.term.election.record import (
+    LeaderElectionRecord,
+    LockKeys,
+    Snapshot,
+    encode_lease,
+)
 from podsched.term.election.states import (
     Acquiring,
     Leading,
@@ -177,6 +182,17 @@ def test_an_expired_lease_is_claimed_and_the_transition_counted() -> None:
     (claim,) = only(effects, TryAcquire)
     assert isinstance(claim, TryAcquire)
     assert (claim.expected_revision, claim.record.leader_transitions) == (9, 4)
+
+
+
+def test_a_claim_counts_no_more_transitions_than_a_lease_can_store() -> None:
+    most = 2**31 - 1
+    released = replace(OTHERS, holder_identity="", leader_transitions=most)
+    state, _ = run(fresh(), (100, TimerFired()), (100, Observed(seen(released, 9))))
+    assert isinstance(state, Acquiring)
+    record = state.in_flight.write.record
+    assert record.leader_transitions == most
+    encode_lease(record, LockKeys("kube-system", "kube-scheduler"), None)
 
 
 def test_a_released_lock_is_claimed_at_once() -> None:

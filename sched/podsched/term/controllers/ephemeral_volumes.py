@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from podsched.api.conditions import is_terminating
 from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, Volume
 from podsched.api.owners import follow_template
+from podsched.lib.groups import Groups
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects, QueueController, Ref
 from podsched.term.controllers.write_queues import Writes
@@ -28,20 +29,20 @@ class EphemeralVolumeController(QueueController):
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
         super().__init__(objects, writes)
-        self._pods: dict[str, str] = {}
-        """The key of the pod by the key of its claim."""
+        #: The pods by the key of a claim; volume b-c of pod a and volume c of pod a-b share one.
+        self._pods = Groups[str, Ref, None]()
 
     def changed(self, event: Event, now: Instant) -> None:
+        ref, old, new = Ref(event.kind, event.key), event.old, event.new
         if event.kind == _CLAIM:
-            if event.new is None and event.key in self._pods:
-                self._queue.add(Ref("Pod", self._pods[event.key]))
-        elif event.new is None:
-            for key in _claims_of(event.old):
-                self._pods.pop(key, None)
-        elif event.old is None or event.old.metadata.uid != event.new.metadata.uid:
-            for claim in _claims_of(event.new):
-                self._pods[claim] = event.key
-                self._queue.add(Ref("Pod", event.key))
+            if new is None:
+                self._queue.update(self._pods.of(event.key))
+        elif old is None or new is None or old.metadata.uid != new.metadata.uid:
+            for claim in _claims_of(old):
+                self._pods.drop(claim, ref)
+            for claim in _claims_of(new):
+                self._pods.put(claim, ref, None)
+                self._queue.add(ref)
 
     def _examine(self, ref: Ref, now: Instant) -> None:
         pod = self._objects.get(*ref)

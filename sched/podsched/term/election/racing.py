@@ -18,7 +18,13 @@ from podsched.term.election.events import (
     Written,
 )
 from podsched.term.election.lock_view import LockView, learned_own_write, tenure_in
-from podsched.term.election.record import NO_REVISION, NO_TERM, LeaderElectionRecord, whole_seconds
+from podsched.term.election.record import (
+    MOST_TRANSITIONS,
+    NO_REVISION,
+    NO_TERM,
+    LeaderElectionRecord,
+    whole_seconds,
+)
 from podsched.term.election.silence import answered, look
 from podsched.term.election.states import (
     Acquiring,
@@ -131,10 +137,11 @@ def _claim(view: LockView) -> LeaderElectionRecord:
     old = (view.snapshot and view.snapshot.record) or LeaderElectionRecord()
     candidate = view.candidate
     renamed = old.holder_identity != view.identity
+    transitions = view.transitions + 1 if renamed else view.transitions
     return LeaderElectionRecord(
         holder_identity=view.identity,
         lease_duration_seconds=whole_seconds(view.settings.lease_duration),
-        leader_transitions=view.transitions + 1 if renamed else view.transitions,
+        leader_transitions=min(transitions, MOST_TRANSITIONS),
         strategy=old.strategy,
         address=candidate.address,
         liveness_ttl=candidate.liveness_ttl,

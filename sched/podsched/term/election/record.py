@@ -28,6 +28,9 @@ from podsched.v1 import objects_pb2 as v1
 NO_REVISION = Revision(0)
 #: There is no leader.
 NO_TERM = Term(0)
+#: The largest number that a Lease can store. Everyone who may write the Lease can set it to this,
+#: and candidates must be able to claim it nevertheless.
+MOST_TRANSITIONS = 2**31 - 1
 
 #: The holder's address for connections of its peers, "host:port".
 ADDRESS_ANNOTATION = "podsched.io/leader-address"
@@ -73,7 +76,8 @@ class LeaderElectionRecord:
 
     lease_duration_seconds: time after the last renewal in which no other candidate may claim.
     acquire_time, renew_time: wall time for people; no decision depends on it.
-    leader_transitions: the number of changes of the holder; a release keeps it.
+    leader_transitions: the number of changes of the holder, at most MOST_TRANSITIONS; a release
+        keeps it.
     address: "host:port" for connections of peers, "" for none.
     liveness_ttl: seconds; 0: the holder keeps no liveness key.
     election_timeout: seconds without a renewal after which the holder may be suspected; 0: never.
