@@ -53,3 +53,14 @@ def test_finished_pods_beyond_the_threshold_go_the_oldest_first(world: Controlle
     world.put(bound_pod("running", "n1"))
     world.wait(25)
     assert keys(world) == ["default/oldest", "default/older"]
+
+
+def test_evicted_pods_beyond_the_threshold_go_before_older_ones(world: ControllerWorld) -> None:
+    for age, name in enumerate(("evicted", "new", "old", "oldest")):
+        pod = bound_pod(name, "n1")
+        pod.status.phase = "Failed"
+        pod.status.reason = "Evicted" if name == "evicted" else ""
+        pod.metadata.creation_timestamp.seconds = 1000 - age
+        world.put(pod)
+    world.wait(25)
+    assert keys(world) == ["default/evicted", "default/oldest"]

@@ -184,7 +184,6 @@ def test_an_expired_lease_is_claimed_and_the_transition_counted() -> None:
     assert (claim.expected_revision, claim.record.leader_transitions) == (9, 4)
 
 
-
 def test_a_claim_counts_no_more_transitions_than_a_lease_can_store() -> None:
     most = 2**31 - 1
     released = replace(OTHERS, holder_identity="", leader_transitions=most)

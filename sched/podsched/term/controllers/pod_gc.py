@@ -91,12 +91,15 @@ class PodGarbageCollector(Controller):
                 self._writes.send(object_key(pod), request, lambda: None, without=without)
 
     def _surplus(self) -> list[Pod]:
-        """Return the oldest finished pods beyond the threshold; none if that is 0."""
+        """Return the finished pods beyond the threshold, evicted and then old ones first.
+
+        None if the threshold is 0. Source: byEvictionAndCreationTimestamp.
+        """
         threshold = self._settings.terminated_pod_gc_threshold
-        if threshold <= 0:
-            return []
-        by_age = sorted(
-            self._finished,
-            key=lambda pod: (pod.metadata.creation_timestamp.seconds, pod.metadata.name),
-        )
-        return by_age[: max(0, len(by_age) - threshold)]
+        count = len(self._finished) - threshold if threshold > 0 else 0
+        return sorted(self._finished, key=_rank)[:count] if count > 0 else []
+
+
+def _rank(pod: Pod) -> tuple[bool, int, str]:
+    is_evicted = (pod.status.phase, pod.status.reason) == ("Failed", "Evicted")
+    return not is_evicted, pod.metadata.creation_timestamp.seconds, pod.metadata.name

@@ -14,7 +14,7 @@ from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.cluster import ClusterWrites
-from podsched.serve.client.errors import ClientError, raise_if_fence_lost
+from podsched.serve.client.errors import ClientError, FenceLost, raise_if_fence_lost
 from podsched.telemetry.logs import get_logger
 from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.pre_bind import delete_request, patch_request
@@ -62,6 +62,8 @@ class PluginPatches:
                 results += await self._cluster.patch_many(patches, fence=self._fence)
             if deletions:
                 results += await self._cluster.delete_many(deletions, fence=self._fence)
+        except FenceLost:
+            raise
         except ClientError as failure:
             problems = [str(failure)]
         else:
