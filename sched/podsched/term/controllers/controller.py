@@ -65,7 +65,7 @@ class Controller(ABC):
         At the start changes are passed on, too, also those of objects that were not read yet.
         """
 
-    def pods_follow(self) -> None:
+    def pods_follow(self) -> None:  # noqa: B027 - most controllers have nothing to do
         """Note that all existing pods are read from now on; the other kinds have been read."""
 
     @abstractmethod
