@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import TypeVar
@@ -24,7 +24,7 @@ from podsched.api.objects import AnyObject, Pod, Timestamp, object_key, timestam
 from podsched.serve.client.errors import of_result
 from podsched.serve.server import errors
 from podsched.serve.server.binding import bind_step, status_step
-from podsched.serve.server.budgets import budgets_of, spend
+from podsched.serve.server.budgets import budgets_of, more_than_one, spend
 from podsched.serve.server.deletion import can_be_removed, check_preconditions, deletion_step
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
@@ -179,15 +179,62 @@ def raised(act: Callable[[], T]) -> T:
         raise of_result(result) or error from error
 
 
-class MemoryCluster(MemoryObjects):
+class MemoryPods(MemoryObjects):
+    """What bindings, evictions and patches of their status do to pods."""
+
+    def starts(self, pod: Pod) -> None:
+        """Change a pod further in the write that binds it."""
+
+    def _bind(self, binding: v1.Binding) -> Entry:
+        stamp = self._stamp()
+
+        def start(pod: Pod) -> None:
+            self.entry(KINDS["Node"], binding.node_name)
+            self.starts(pod)
+
+        def change(entry: Entry) -> Step | None:
+            return bind_step(entry, binding, stamp, fenced=True, add_metadata=start)
+
+        return self.write(KINDS["Pod"], _pod_key(binding), change)
+
+    def _patch_status(self, patch: v1.PodStatusPatch) -> Entry:
+        stamp = self._stamp()
+        pod = KINDS["Pod"], _pod_key(patch)
+        return self.write(*pod, lambda entry: status_step(entry, patch, stamp))
+
+    def _evict(self, request: v1.EvictRequest) -> Entry:
+        def change(entry: Entry) -> Step | None:
+            check_preconditions(entry, request.preconditions)
+            pod = entry.decode()
+            assert isinstance(pod, Pod)
+            if not request.ignore_disruption_budgets and not needs_no_budget(pod):
+                self._spend_budget(pod)
+            if request.HasField("condition"):
+                set_pod_condition(pod.status, request.condition, self._stamp())
+            has_grace = request.HasField("grace_period_seconds")
+            grace = request.grace_period_seconds if has_grace else None
+            return deletion_step(entry, grace, self.now(), message=pod)
+
+        return self.write(KINDS["Pod"], _pod_key(request), change)
+
+    def _spend_budget(self, pod: Pod) -> None:
+        budgets = budgets_of(pod, self.entries("PodDisruptionBudget"))
+        if len(budgets) > 1:
+            raise more_than_one()
+        for budget in budgets:
+            if (spent := spend(budget, pod, self.now())) is not None:
+                self.update(spent)
+
+    def _stamp(self) -> Timestamp:
+        return timestamp(self.now(), whole=True)
+
+
+class MemoryCluster(MemoryPods):
     """The reads and fenced writes of ``Cluster`` in memory; ``now`` gives Unix time in seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__(now)
         self._terms: dict[str, int] = {}
-
-    def starts(self, pod: Pod) -> None:
-        """Change a pod further in the write that binds it."""
 
     async def enter(self) -> None:
         """Run before each call of the scheduler; a subclass may raise ClientError."""
@@ -232,7 +279,7 @@ class MemoryCluster(MemoryObjects):
 
     async def delete_collection(self, kind: str, namespace: str = "", *, fence: v1.Fence) -> int:
         await self.enter()
-        raised(lambda: self._check(fence))
+        raised(lambda: _check(fence, self._terms))
         found = [o for o in self.objects(kind) if o.metadata.namespace == namespace]
         for item in found:
             name = item.metadata.name
@@ -252,53 +299,18 @@ class MemoryCluster(MemoryObjects):
 
         def outcome(item: T) -> Outcome:
             try:
-                self._check(fence)
+                _check(fence, self._terms)
                 return act(item)
             except ApiError as error:
                 return error
 
         return results_of([outcome(item) for item in items])
 
-    def _check(self, fence: v1.Fence) -> None:
-        if self._terms.get(fence.lock) != fence.term:
-            raise errors.fence_lost(fence.lock, fence.term)
 
-    def _bind(self, binding: v1.Binding) -> Entry:
-        stamp = self._stamp()
-
-        def start(pod: Pod) -> None:
-            self.entry(KINDS["Node"], binding.node_name)
-            self.starts(pod)
-
-        def change(entry: Entry) -> Step | None:
-            return bind_step(entry, binding, stamp, fenced=True, add_metadata=start)
-
-        return self.write(KINDS["Pod"], _pod_key(binding), change)
-
-    def _patch_status(self, patch: v1.PodStatusPatch) -> Entry:
-        stamp = self._stamp()
-        pod = KINDS["Pod"], _pod_key(patch)
-        return self.write(*pod, lambda entry: status_step(entry, patch, stamp))
-
-    def _evict(self, request: v1.EvictRequest) -> Entry:
-        def change(entry: Entry) -> Step | None:
-            check_preconditions(entry, request.preconditions)
-            pod = entry.decode()
-            assert isinstance(pod, Pod)
-            if not request.ignore_disruption_budgets and not needs_no_budget(pod):
-                for budget in budgets_of(pod, self.entries("PodDisruptionBudget")):
-                    if (spent := spend(budget, pod, self.now())) is not None:
-                        self.update(spent)
-            if request.HasField("condition"):
-                set_pod_condition(pod.status, request.condition, self._stamp())
-            has_grace = request.HasField("grace_period_seconds")
-            grace = request.grace_period_seconds if has_grace else None
-            return deletion_step(entry, grace, self.now(), message=pod)
-
-        return self.write(KINDS["Pod"], _pod_key(request), change)
-
-    def _stamp(self) -> Timestamp:
-        return timestamp(self.now(), whole=True)
+def _check(fence: v1.Fence, terms: Mapping[str, int]) -> None:
+    """Raise ApiError unless a fence is of the latest term of its lock."""
+    if terms.get(fence.lock) != fence.term:
+        raise errors.fence_lost(fence.lock, fence.term)
 
 
 def _pod_key(about: v1.Binding | v1.PodStatusPatch | v1.EvictRequest) -> str:

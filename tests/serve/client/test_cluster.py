@@ -235,6 +235,31 @@ async def test_a_budget_is_honoured(subject: Subject) -> None:
     assert list(spent.status.disrupted_pods) == ["a"]
 
 
+async def test_a_pod_with_two_budgets_is_not_evicted(subject: Subject) -> None:
+    """Neither budget is spent."""
+    item = pod(app="web")
+    item.spec.node_name = "node-1"
+    stored = await subject.create(item)
+    assert isinstance(stored, Pod)
+    stored.status.phase = "Running"
+    stored.status.conditions.add(type="Ready", status="True")
+    await subject.set_status(stored)
+    for name in ("b", "c"):
+        guard = await subject.create(budget(name, app="web"))
+        assert isinstance(guard, PodDisruptionBudget)
+        guard.status.disruptions_allowed = 1
+        guard.status.observed_generation = guard.metadata.generation
+        await subject.set_status(guard)
+    request = v1.EvictRequest(namespace="default", name="web")
+    results = await subject.cluster.evict_pods([request], fence=await subject.new_term())
+    assert reasons(results) == ["MULTIPLE_BUDGETS"]
+    assert not (await subject.pod()).metadata.HasField("deletion_timestamp")
+    for name in ("b", "c"):
+        kept = await subject.cluster.get("PodDisruptionBudget", name, "default")
+        assert isinstance(kept, PodDisruptionBudget)
+        assert kept.status.disruptions_allowed == 1
+
+
 async def test_events_are_recorded(subject: Subject) -> None:
     """New ones stored, repeated ones counted."""
     item = event("e1")
