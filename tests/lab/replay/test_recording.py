@@ -107,6 +107,14 @@ NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
         ([START, {"t": [1], "end": ""}], "line 2: t: \\[1\\] is not a number"),
         ([START, {"t": 1, "decision": 7}], "line 2: decision: 7 is not an object"),
         ([START, {"t": 1, "checkpoint": [1]}], "line 2: checkpoint: \\[1\\] is not an object"),
+        (
+            [START, {"t": 1, "checkpoint": {"term": [1]}}],
+            "line 2: checkpoint: term: \\[1\\] is not a number",
+        ),
+        (
+            [START, {"t": 1, "checkpoint": {"term": 1, "number": "7"}}],
+            'line 2: checkpoint: number: "7" is not a number',
+        ),
         ([START, {"t": 1, "e": "A", "r": 1}], "line 2: object is missing"),
         ([START, {"t": 1, "e": "A", "r": 1, "object": 7}], "line 2: object: 7 is not an object"),
         (

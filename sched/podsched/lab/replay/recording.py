@@ -50,6 +50,8 @@ _MAX_TIME, _MAX_REVISION = 253_402_300_799.0, 2.0**63
 
 _LETTERS = {EventType.ADDED: "A", EventType.MODIFIED: "M", EventType.DELETED: "D"}
 _TYPES = {letter: type_ for type_, letter in _LETTERS.items()}
+#: The numbers of a checkpoint.
+_COUNTS = {"term", "begun_after", "number", "revision", "beyond", "rotation", "draws", "seed"}
 _NOT_ONE = "not a recording (sched record makes them)"
 
 
@@ -224,7 +226,7 @@ def _take(recording: Recording, line: Mapping[str, Any]) -> None:
     elif "decision" in line:
         recording.decisions.append(_object(line, "decision"))
     elif "checkpoint" in line:
-        recording.checkpoints.append(_object(line, "checkpoint"))
+        recording.checkpoints.append(_checkpoint(line))
     elif "end" in line:
         recording.ended = str(line["end"])
         if "r" in line:
@@ -244,6 +246,15 @@ def _number(line: Mapping[str, Any], name: str, most: float) -> float:
     if not 0 <= value <= most:
         raise ValueError(f"{name}: {_shown(value)} is not between 0 and {most:.0f}")
     return float(value)
+
+
+def _checkpoint(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a checkpoint whose numbers are numbers. Raises ValueError."""
+    found = _object(line, "checkpoint")
+    for name in _COUNTS & found.keys():
+        if not isinstance(found[name], int):
+            raise ValueError(f"checkpoint: {name}: {_shown(found[name])} is not a number")
+    return found
 
 
 def _revision(line: Mapping[str, Any], name: str) -> int:
