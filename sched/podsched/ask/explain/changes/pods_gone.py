@@ -27,6 +27,7 @@ from typing import Final
 
 import numpy as np
 
+from podsched.api.resources import PODS
 from podsched.ask.explain.changes.question import MOST_TRIES, Kind, Question, Rejections
 from podsched.decide.evaluation.filtering import run_filters
 from podsched.framework.filter_outcome import PASSED, FilterOutcome
@@ -198,7 +199,7 @@ def _described(question: Question, rows: Rows) -> Iterator[_Node]:
     room = question.room(rows)
     short = [demand[resource] - room[resource] for resource in demand]
     if demand:
-        short.append(1 - question.room_for_pods(rows))
+        short.append(1 - room[PODS])
     amounts: dict[PodClass, tuple[int, ...]] = {}
     for place, row in enumerate(rows.tolist()):
         groups: dict[tuple[PodClass, bool], _Group] = {}

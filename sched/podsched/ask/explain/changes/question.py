@@ -15,6 +15,7 @@ import numpy as np
 import yaml
 
 from podsched.api.manifest import merge_patch, to_manifest
+from podsched.api.resources import PODS
 from podsched.ask.explain.changes.claim_release import ClaimsMade, claims_made, release_claims
 from podsched.ask.explain.explanation import reference
 from podsched.ask.explain.fitting import fit, with_nominees
@@ -161,20 +162,16 @@ class Question:
         return Rejections(rows, verdicts)
 
     def room(self, rows: Rows) -> dict[str, Int64s]:
-        """Return the free amount, by row, of each resource that the filters compare.
+        """Return the free amount, by row, of "pods" and of each resource that the filters compare.
 
-        Nominated pods are counted; below zero where a node is overcommitted. "pods" is left out.
+        Nominated pods are counted; below zero where a node is overcommitted.
         """
         nodes, places = with_nominees(self.cluster, self.pod, rows)
-        return {
+        room = {
             resource: nodes.allocatable(resource)[places] - nodes.requested(resource)[places]
             for resource in self.demand
         }
-
-    def room_for_pods(self, rows: Rows) -> Int64s:
-        """Return how many more pods each row may have, nominated ones counted."""
-        nodes, places = with_nominees(self.cluster, self.pod, rows)
-        return nodes.allowed_pod_number[places] - nodes.pod_count[places]
+        return {**room, PODS: nodes.allowed_pod_number[places] - nodes.pod_count[places]}
 
     @cached_property
     def demand(self) -> dict[str, int]:

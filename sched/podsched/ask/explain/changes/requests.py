@@ -20,6 +20,7 @@ from podsched.api import quantity
 from podsched.api.resources import (
     CPU,
     HUGE_PAGES_PREFIX,
+    PODS,
     is_pod_level_resource,
     is_sidecar,
     requests_in_units,
@@ -37,12 +38,12 @@ def lower_requests(question: Question) -> Change | None:
     if rejections is None or not question.demand:
         return None
     rows = rejections.rows[rejections.by_none_but(question.with_remedy(Remedy.REQUESTS))]
-    rows = rows[question.room_for_pods(rows) > 0]
-    if not len(rows):
-        return None
     demand, room = question.demand, question.room(rows)
+    open_to_pods = room[PODS] > 0
+    if not open_to_pods.any():
+        return None
     affordable = np.stack(
-        [np.clip(room[resource], 0, wanted) for resource, wanted in demand.items()]
+        [np.clip(room[resource][open_to_pods], 0, wanted) for resource, wanted in demand.items()]
     )
     wanted = np.array(list(demand.values()), dtype=np.float64)[:, None]
     cost = ((wanted - affordable) / wanted).sum(axis=0)
