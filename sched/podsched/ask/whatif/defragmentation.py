@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podsched.api.conditions import is_finished
 from podsched.api.objects import Pod
 from podsched.api.resources import CPU, MEMORY, PODS
 from podsched.ask.whatif.budgets import Budgets
@@ -105,8 +104,7 @@ def free_nodes(world: World, number: int, rules: Rules, budgets: Budgets) -> Def
 
 def _moving(world: World, name: str) -> list[PodInfo]:
     """Return the pods that must leave a node to empty it."""
-    pods = [pod for pod in pods_on(world, name) if not is_finished(pod.pod)]
-    return [pod for pod in pods if stays(pod.pod) in ("", UNMANAGED)]
+    return [pod for pod in pods_on(world, name) if stays(pod.pod) in ("", UNMANAGED)]
 
 
 def _emptied(
@@ -205,10 +203,7 @@ def _movable(world: World, name: str, waiting: PodInfo, rules: Rules) -> list[Po
     return [
         pod
         for pod in pods_on(world, name)
-        if pod.priority <= waiting.priority
-        and not pod.terminating
-        and not is_finished(pod.pod)
-        and not obstacle(pod.pod, rules)
+        if pod.priority <= waiting.priority and not pod.terminating and not obstacle(pod.pod, rules)
     ]
 
 

@@ -20,7 +20,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from enum import Enum
 
-from podsched.api.conditions import is_finished
 from podsched.api.objects import Node, Pod
 from podsched.api.owners import controller_of
 from podsched.ask.whatif.budgets import Budgets
@@ -95,7 +94,7 @@ def drain(world: World, names: Sequence[str], budgets: Budgets) -> list[Move]:
     waiting: list[PodInfo] = []
     for name in names:
         for pod in pods_on(world, name):
-            if is_finished(pod.pod) or pod.terminating:
+            if pod.terminating:
                 continue
             why = stays(pod.pod)
             if why:

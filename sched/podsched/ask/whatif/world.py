@@ -154,7 +154,10 @@ def _of_one_class(pods: Sequence[PodInfo], start: int) -> Sequence[PodInfo]:
 
 
 def pods_on(world: World, node_name: str) -> list[PodInfo]:
-    """Return the pods that count on a node, by name; none for a node that is not there."""
+    """Return the pods that count on a node, by name: those that have not ended.
+
+    None for a node that is not there.
+    """
     nodes = world.cluster.nodes
     row = nodes.row_of(node_name)
     found = [] if row is None else nodes.pods(row).values()
