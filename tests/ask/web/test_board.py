@@ -147,6 +147,6 @@ def test_a_node_without_slices_is_forgotten() -> None:
     for name in ("n0", "n1"):
         piece.spec.node_name = name
         board.put("ResourceSlice", "s", piece)
-        assert board._slices_of == {name: {"s"}}
+        assert list(board._slices) == [name]
     board.put("ResourceSlice", "s", None)
-    assert board._slices_of == {}
+    assert not len(board._slices)

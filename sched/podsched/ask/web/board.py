@@ -29,6 +29,7 @@ from podsched.ask.web.rows import (
     node_row,
     pod_row,
 )
+from podsched.lib.groups import Grouped
 
 Row = tuple[Any, ...]
 
@@ -153,9 +154,8 @@ class Board:
         self.queues = QueueTable()
         self._pods: dict[str, PodRow] = {}
         self._on_node: dict[str, set[str]] = {}
-        #: The node of each ResourceSlice that belongs to one node, and these slices by node.
-        self._slices: dict[str, str] = {}
-        self._slices_of: dict[str, set[str]] = {}
+        #: By node, the ResourceSlices that belong to it alone.
+        self._slices: Grouped[str, str, None] = Grouped()
         self.groups = PodGroupTable()
         self.lists = Lists()
         self._waiting = 0
@@ -178,17 +178,10 @@ class Board:
         elif kind == "PodGroup":
             self.groups.put(key, found if isinstance(found, PodGroup) else None)
         elif kind == "ResourceSlice":
-            self._put_slice(key, found.spec.node_name if isinstance(found, ResourceSlice) else "")
+            node = found.spec.node_name if isinstance(found, ResourceSlice) else ""
+            self._slices.move(key, node or None, None)
         elif kind == "Event":
             self.lists.put_event(key, event_row(found) if isinstance(found, Event) else None)
-
-    def _put_slice(self, key: str, node: str) -> None:
-        before = self._slices.pop(key, "")
-        if before:
-            place(self._slices_of, before, key, -1)
-        if node:
-            self._slices[key] = node
-            place(self._slices_of, node, key, 1)
 
     def _put_pod(self, key: str, row: PodRow | None) -> None:
         before = self._pods.get(key)
@@ -236,7 +229,7 @@ class Board:
 
     def slices_of(self, node: str) -> list[str]:
         """Return the keys of the ResourceSlices that only this node reaches."""
-        return sorted(self._slices_of.get(node, ()))
+        return sorted(self._slices.of(node))
 
     def state(self) -> dict[str, Any]:
         """Return the whole state as of the last ``delta``, which must be called right before."""
