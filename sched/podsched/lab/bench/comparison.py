@@ -9,8 +9,6 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from podsched.lab.bench.results import median
-
 KUBE_SCHEDULER, PODSCHED = "kube-scheduler", "podsched"
 #: What the ratio divides: the second's throughput by the first's.
 SCHEDULERS = KUBE_SCHEDULER, PODSCHED
@@ -83,7 +81,9 @@ class Compared:
         """Return the median of the CPU per pod, by process."""
         turns = self.turns[scheduler]
         names = turns[0].cpu_us_per_pod
-        return {n: median([t.cpu_us_per_pod.get(n, 0.0) for t in turns]) for n in names}
+        return {
+            n: statistics.median_high([t.cpu_us_per_pod.get(n, 0.0) for t in turns]) for n in names
+        }
 
     def as_dict(self) -> dict[str, object]:
         figures: dict[str, object] = {

@@ -30,9 +30,9 @@ from podsched.app.supervisor import ManagedProcess
 from podsched.lab.bench.cluster import Bench, BenchOptions, Progress, bench, create_all
 from podsched.lab.bench.results import percentile
 from podsched.lab.bench.shapes import copies, node, pod_template
+from podsched.lab.chaos.faults.network import CUT
 from podsched.lab.chaos.system import Links
 from podsched.lib.counted import counted
-from podsched.lib.relay import LinkState
 from podsched.lib.tasks import TaskSet, in_background
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, ClientError
@@ -126,7 +126,6 @@ SETTLE = 1.0
 RATE = 100.0
 #: The leader reaches neither etcd nor an API server. Connections stay open; what is sent waits.
 PARTITION = "partition"
-_CUT = LinkState(forward=False, backward=False)
 LOAD = {"bench.podsched/load": "trickle"}
 LOAD_SELECTOR = "bench.podsched/load=trickle"
 _LOG_LINE = re.compile(r"^(\S+Z) \[info\s*\] (Claiming the lock|Started leading) ", re.MULTILINE)
@@ -271,7 +270,7 @@ class _Round:
             restarts, wall, began = leader.restarts, time.time(), time.monotonic()
             if self._fault == PARTITION:
                 for relay in self._links.of(leader.spec.name):
-                    relay.impair(_CUT)
+                    relay.impair(CUT)
             else:
                 leader.kill(signal.Signals[self._fault])
             bound = await self._first_bound(created, began)
@@ -311,7 +310,7 @@ class _Round:
         """Repair the replica: connect, resume, or restart it."""
         if self._fault == PARTITION:
             for relay in self._links.of(leader.spec.name):
-                relay.restore(_CUT)
+                relay.restore(CUT)
         elif self._fault == "SIGSTOP":
             leader.kill(signal.SIGCONT)
         else:

@@ -56,15 +56,13 @@ async def run_restart(
         await _fill(path, nodes, bound, options, progress)
         began = time.monotonic()
         address = f"127.0.0.1:{free_port()}"
-        cluster = local_cluster(options, path, address)
-        try:
-            async with in_background(_bound_at(address), "await the binding") as waiting:
-                await cluster.start()
-                ready = time.monotonic() - began
-                async with asyncio.timeout(WITHIN):
-                    first = await waiting - began
-        finally:
-            await cluster.stop()
+        async with (
+            in_background(_bound_at(address), "await the binding") as waiting,
+            started(local_cluster(options, path, address)),
+        ):
+            ready = time.monotonic() - began
+            async with asyncio.timeout(WITHIN):
+                first = await waiting - began
     return RestartResult(nodes, bound, round(ready, 3), round(first, 3))
 
 

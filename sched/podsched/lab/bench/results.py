@@ -126,11 +126,6 @@ def percentile(values: Iterable[float], percent: int) -> float:
     return ordered[max(rank - 1, 0)] if ordered else 0.0
 
 
-def median(values: list[float]) -> float:
-    """Return the median, the upper one of an even number of values; 0 for no values."""
-    return median_high(values) if values else 0.0
-
-
 #: Figures of which the median is given, of the second ones by process.
 _FIGURES = (
     "pods_per_second",
@@ -169,7 +164,7 @@ class RepeatedResult:
         values = {name: [getattr(run, name) for run in self.runs] for name in _FIGURES}
         return {
             **first,
-            **{name: median(each) for name, each in values.items()},
+            **{name: median_high(each) for name, each in values.items()},
             "bound": min(run.bound for run in self.runs),
             **{name: self._by_process(name) for name in _BY_PROCESS},
             "problems": self.problems,
@@ -198,4 +193,4 @@ class RepeatedResult:
         for run in self.runs:
             for process, value in getattr(run, name).items():
                 found.setdefault(process, []).append(value)
-        return {process: median(values) for process, values in found.items()}
+        return {process: median_high(values) for process, values in found.items()}

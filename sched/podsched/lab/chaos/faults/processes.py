@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from signal import Signals
 
 from podsched.lab.chaos.faults.fault import APIS, Fault, Target, chosen, chosen_with_rest
 from podsched.lab.chaos.system import System
-from podsched.lib.processes import session_members
+from podsched.lib.processes import session_members, session_processes
 
 
 def send(target: Target, signal: Signals) -> Fault:
@@ -103,16 +102,13 @@ def kill_ray(among: Callable[[int], Sequence[int]], what: str) -> Fault:
 
 def ray_workers(head: int) -> list[int]:
     """Return the processes of the head's session without itself: raylet, control store, workers."""
-    return [pid for pid in session_members(head) if pid != head and _title(pid) is not None]
+    return [pid for pid in session_members(head) if pid != head]
 
 
 def ray_actors(head: int) -> list[int]:
     """Return the processes of actors, such as ``ray::EvaluatorActor``; not Ray's agents."""
-    return [pid for pid in ray_workers(head) if "Actor" in (_title(pid) or "")]
-
-
-def _title(pid: int) -> str | None:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-    except OSError:
-        return None
+    return [
+        process.pid
+        for process in session_processes(head)
+        if "Actor" in process.command and process.pid != head and not process.has_ended
+    ]
