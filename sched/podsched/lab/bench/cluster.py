@@ -64,14 +64,20 @@ class PodWatch:
                 self.deleted += 1
         self._changed.set()
 
-    async def until(self, reached: Callable[[], bool], within: float) -> None:
-        """Wait until a condition is true, at most ``within`` seconds. Raises ``TimeoutError``."""
-        async with asyncio.timeout(within):
-            while not reached():
-                self._changed.clear()
-                await self._changed.wait()
-                if len(self.there) > 100:
-                    await asyncio.sleep(LOOK_EVERY)
+    async def until(self, reached: Callable[[], bool], within: float, otherwise: str) -> None:
+        """Wait until a condition is true; it is looked at when pods have changed.
+
+        Raises ``TimeoutError`` with the text ``otherwise`` after ``within`` seconds.
+        """
+        try:
+            async with asyncio.timeout(within):
+                while not reached():
+                    self._changed.clear()
+                    await self._changed.wait()
+                    if len(self.there) > 100:
+                        await asyncio.sleep(LOOK_EVERY)
+        except TimeoutError:
+            raise TimeoutError(otherwise) from None
 
     async def wait_for(
         self, keys: Iterable[str], within: float, progress: Callable[[int], None] = lambda _: None
@@ -86,7 +92,7 @@ class PodWatch:
             return not left
 
         with contextlib.suppress(TimeoutError):
-            await self.until(all_bound, within)
+            await self.until(all_bound, within, "not all pods are bound")
 
 
 async def each(

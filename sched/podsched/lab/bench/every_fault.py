@@ -27,13 +27,14 @@ from pathlib import Path
 from podsched.api.objects import Lease
 from podsched.lab.bench.cluster import PodWatch, Progress, watching
 from podsched.lab.bench.failover import (
+    LATE,
     LOAD_SELECTOR,
     LOCK,
     SETTLE,
+    WITHIN,
     FailoverLoad,
     Load,
     prepare,
-    until,
 )
 from podsched.lab.bench.results import percentile
 from podsched.lab.chaos.faults.kinds import SINGLE, Kind, Need, named
@@ -177,8 +178,8 @@ class _Rounds:
             async with kind.inject(self._system, self._chance.random()) as what:
                 await asyncio.sleep(LASTS)
             ended = time.monotonic()
-            await until(lambda: bool(self._waits(began, ended)[1]))
-        await until(lambda: self._waits(began, ended)[0])
+            await self._pods.until(lambda: bool(self._waits(began, ended)[1]), WITHIN, LATE)
+        await self._pods.until(lambda: self._waits(began, ended)[0], WITHIN, LATE)
         _, waits = self._waits(began, ended)
         next_bound = min(at + wait for at, wait in waits) - began
         await self._delete_pods()

@@ -18,7 +18,7 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -118,8 +118,8 @@ class FailoverResult:
 
 LOCK = ("Lease", "kube-scheduler", "kube-system")
 REPLICAS, NODES = 3, 10
-#: Seconds after which a round has failed, and between two looks.
-WITHIN, LOOK_EVERY = 60.0, 0.005
+#: Seconds after which a round has failed, and what is said then.
+WITHIN, LATE = 60.0, "the round did not end"
 #: Seconds between two rounds, for the standbys to warm up.
 SETTLE = 1.0
 #: Pods a second where none are asked for: enough to see a pause of some hundredths of a second.
@@ -207,7 +207,7 @@ class Load:
 async def run_failover(
     load: FailoverLoad, options: BenchOptions, progress: Progress
 ) -> FailoverResult:
-    """Run all rounds. Raises ``ClientError``, ``TimeoutError`` and others."""
+    """Run all rounds. Raises ``ClientError``, ``ProcessFailed``, ``TimeoutError`` and others."""
     tasks = TaskSet("links")
     links = Links(tasks, 0, "")
     options = replace(options, replicas=max(REPLICAS, options.replicas))
@@ -254,13 +254,17 @@ class _Round:
 
     def __init__(self, run: Bench, links: Links, load: Load, fault: str) -> None:
         self._client, self._cluster = run.client, run.cluster
-        self._bound = run.pods.bound
+        self._pods, self._bound = run.pods, run.pods.bound
         self._links = links
         self._load = load
         self._fault = fault
 
     async def run(self) -> Takeover:
-        """Measure one takeover. Raises ``TimeoutError`` if no replica takes over."""
+        """Measure one takeover.
+
+        Raises ``TimeoutError`` if no replica takes over, ``ProcessFailed`` if the leader is not
+        started again.
+        """
         created = self._load.created
         created.clear()
         await asyncio.gather(*(process.wait_ready() for process in self._cluster.schedulers))
@@ -290,7 +294,7 @@ class _Round:
             after = [key for key, at in created.items() if at > began]
             return [self._bound[key] for key in after if key in self._bound]
 
-        await until(lambda: bool(times()))
+        await self._pods.until(lambda: bool(times()), WITHIN, LATE)
         return min(times())
 
     def _steps(self, leader: ManagedProcess, since: float) -> tuple[float, float]:
@@ -314,23 +318,14 @@ class _Round:
         elif self._fault == "SIGSTOP":
             leader.kill(signal.SIGCONT)
         else:
-            await until(lambda: leader.restarts > restarts)
+            await leader.wait_restarted(restarts, WITHIN)
 
     async def _longest_waits(self, created: Mapping[str, float]) -> list[tuple[str, float]]:
         """Return the pods that waited longest until they were bound, the longest first."""
         keys = list(created)
-        await until(lambda: all(key in self._bound for key in keys))
+        await self._pods.until(lambda: all(key in self._bound for key in keys), WITHIN, LATE)
         waited = [(key, self._bound[key] - created[key]) for key in keys]
         return sorted(waited, key=lambda item: -item[1])[:_SHOWN]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until a condition is true. Raises TimeoutError."""
-    deadline = time.monotonic() + WITHIN
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError("the round did not end")
-        await asyncio.sleep(LOOK_EVERY)
 
 
 async def _problems(cluster: LocalCluster) -> list[str]:

@@ -11,11 +11,10 @@ events, and etcd's history is compacted every 10 s.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from podsched.api.objects import Pod
-from podsched.lab.bench.cluster import Bench, BenchOptions, PodWatch, Progress, bench, create_all
+from podsched.lab.bench.cluster import Bench, BenchOptions, Progress, bench, create_all
 from podsched.lab.bench.plot import line_chart
 from podsched.lab.bench.processes import growth
 from podsched.lab.bench.shapes import copies, pod_template
@@ -162,16 +161,12 @@ async def run_soak(
 async def _round(run: Bench, first: int, count: int, options: BenchOptions) -> None:
     there, within = run.pods.there, options.timeout
     await create_all(run.client, _pods(first, count), options.batch_size)
-    await _until(run.pods, lambda: sum(there.values()) == count, within, "running")
+    late = f"after {within:.0f} s"
+    await run.pods.until(
+        lambda: sum(there.values()) == count, within, f"not all pods were running {late}"
+    )
     await run.client.delete_collection("Pod", "default", timeout=within)
-    await _until(run.pods, lambda: not there, within, "gone")
-
-
-async def _until(pods: PodWatch, reached: Callable[[], bool], within: float, what: str) -> None:
-    try:
-        await pods.until(reached, within)
-    except TimeoutError:
-        raise TimeoutError(f"not all pods were {what} after {within:.0f} s") from None
+    await run.pods.until(lambda: not there, within, f"not all pods were gone {late}")
 
 
 def _pods(first: int, count: int) -> list[Pod]:
