@@ -10,7 +10,7 @@ rejecting plugin, always goes to backoff.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -140,17 +140,26 @@ class HintTable:
         if event.is_wildcard or not has_rejectors(pod):
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
-        profile = pod.info.cls.scheduler_name
-        # Pending plugins first: if one answers Queue, the others need not be called.
-        for plugin in (*pod.pending_plugins, *pod.unschedulable_plugins):
-            gain = Strategy.IMMEDIATELY if plugin in pod.pending_plugins else Strategy.AFTER_BACKOFF
-            if gain <= best:
-                continue
-            for registration in self.wanted(profile, plugin, event):
-                if self.answers_queue(registration, pod.info, event, old, new):
-                    best = gain
-                    break
+        # Pending plugins come first: if one answers Queue, the others need not be called.
+        for registration, gain in self.rejecting(pod, event):
+            if gain > best and self.answers_queue(registration, pod.info, event, old, new):
+                best = gain
         return best
+
+    def rejecting(
+        self, pod: QueuedPodInfo, event: ClusterEvent
+    ) -> Iterator[tuple[Registration, Strategy]]:
+        """Yield the registrations for an event of the plugins that rejected a pod.
+
+        With each, where the answer Queue would send the pod; those that returned Pending first.
+        """
+        profile = pod.info.cls.scheduler_name
+        for plugin in pod.pending_plugins:
+            for registration in self.wanted(profile, plugin, event):
+                yield registration, Strategy.IMMEDIATELY
+        for plugin in pod.unschedulable_plugins - pod.pending_plugins:
+            for registration in self.wanted(profile, plugin, event):
+                yield registration, Strategy.AFTER_BACKOFF
 
     def candidates(
         self, registration: Registration, index: HintIndex, event: ClusterEvent, old: Any, new: Any

@@ -173,12 +173,7 @@ class KeptEvents:
 
     def ask_per_pod(self, pod: QueuedPodInfo, since: int) -> Strategy:
         """Return the greatest answer of the hints that read the pod itself."""
-        best = Strategy.SKIP
-        for event in self._kept:
-            for registration, strategy in self._rejecting(pod, event):
-                if registration.per_pod and registration.pods is None and strategy > best:
-                    best = strategy if self._helped(registration, pod, event, since) else best
-        return best
+        return self._ask(pod, since, Strategy.SKIP, per_pod=True)
 
     def ask_per_group(self, pod: QueuedPodInfo, popped: int, group: Hashable) -> Strategy:
         """Return the greatest answer of the hints that read only the pod's class.
@@ -189,34 +184,33 @@ class KeptEvents:
         memo = (group, popped)
         since, best = self._memo.get(memo, (popped, Strategy.SKIP))
         for event, entries in self._kept.items():
-            if best is Strategy.IMMEDIATELY:
-                break
             # A wildcard event wakes every pod, without a hint: see ``HintTable.strategy``.
             if event.is_wildcard and entries[-1][0] >= since:
                 best = max(best, Strategy.AFTER_BACKOFF)
-            for registration, strategy in self._rejecting(pod, event):
-                per_pod = registration.per_pod or registration.pods is not None
-                if not per_pod and strategy > best:
-                    best = strategy if self._helped(registration, pod, event, since) else best
+        best = self._ask(pod, since, best, per_pod=False)
         if len(self._memo) >= _MAX_MEMO:
             self._memo.clear()
         self._memo[memo] = (self.position, best)
         return best
 
-    def _rejecting(
-        self, pod: QueuedPodInfo, event: ClusterEvent
-    ) -> Iterator[tuple[Registration, Strategy]]:
-        """Yield the registrations of the plugins that rejected the pod for an event.
+    def _ask(self, pod: QueuedPodInfo, since: int, best: Strategy, *, per_pod: bool) -> Strategy:
+        """Call the hints that read the pod itself, or else the others; return the greatest answer.
 
-        With each, where the answer Queue would send the pod.
+        Only those that may answer more than ``best``. A registration that names its pods is asked
+        about the events that name them (``Flight.named``).
         """
-        profile = pod.info.cls.scheduler_name
-        for plugin in pod.pending_plugins:
-            for registration in self._hints.wanted(profile, plugin, event):
-                yield registration, Strategy.IMMEDIATELY
-        for plugin in pod.unschedulable_plugins - pod.pending_plugins:
-            for registration in self._hints.wanted(profile, plugin, event):
-                yield registration, Strategy.AFTER_BACKOFF
+        for event in self._kept:
+            if best is Strategy.IMMEDIATELY:
+                break
+            for registration, strategy in self._hints.rejecting(pod, event):
+                if (
+                    registration.per_pod is per_pod
+                    and registration.pods is None
+                    and strategy > best
+                    and self._helped(registration, pod, event, since)
+                ):
+                    best = strategy
+        return best
 
     def _helped(
         self, registration: Registration, pod: QueuedPodInfo, event: ClusterEvent, since: int
