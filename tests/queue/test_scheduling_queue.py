@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -321,6 +321,49 @@ def hint_for(number: int) -> ClusterEventWithHint:
         return QueueingHint.QUEUE if new == number else QueueingHint.SKIP
 
     return ClusterEventWithHint(NODE_ADD, answer)
+
+
+class FailingIndex:
+    """Fails wherever it is asked to; it finds nothing by itself."""
+
+    def __init__(self, point: str) -> None:
+        self._point = point
+
+    def add(self, member: Hashable, pod: PodInfo) -> None:
+        self._fail("add")
+
+    def remove(self, member: Hashable) -> None:
+        self._fail("remove")
+
+    def candidates(self, old: Any, new: Any) -> Iterator[Hashable]:
+        self._fail("candidates")
+        yield from ()
+
+    def _fail(self, point: str) -> None:
+        if point == self._point:
+            raise RuntimeError(point)
+
+
+@pytest.mark.parametrize("point", ["add", "candidates"])
+def test_a_failing_index_wakes_the_pod_and_is_reported(point: str) -> None:
+    observer, index = Incoming(), partial(FailingIndex, point)
+    hints = {"Fit": [ClusterEventWithHint(NODE_ADD, Hint(always=True), index=index)]}
+    queue = queue_of(hints, observer=observer)
+    queue.add(pod("a"), 1.0)
+    reject(queue, 1.0, "Fit")
+    assert queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 2.0) == 1
+    assert ("Fit", "NodeAdd") in observer.failed
+
+
+def test_an_index_that_cannot_forget_a_pod_does_not_keep_it_in_the_queue() -> None:
+    observer, index = Incoming(), partial(FailingIndex, "remove")
+    hints = {"Fit": [ClusterEventWithHint(NODE_ADD, index=index)]}
+    queue, info = queue_of(hints, observer=observer), pod("a")
+    queue.add(info, 1.0)
+    reject(queue, 1.0, "Fit")
+    queue.delete(info, 2.0)
+    assert queue.place(info.uid) == "" and ("Fit", "NodeAdd") in observer.failed
+    queue.check_invariants()
 
 
 def test_an_event_during_the_attempt_counts_when_it_fails() -> None:

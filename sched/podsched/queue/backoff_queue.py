@@ -79,9 +79,6 @@ class BackoffQueue:
     def __len__(self) -> int:
         return len(self._rejected) + len(self._errors)
 
-    def __contains__(self, uid: str) -> bool:
-        return uid in self._rejected or uid in self._errors
-
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         yield from self._rejected
         yield from self._errors
@@ -103,9 +100,9 @@ class BackoffQueue:
     def remove(self, uid: str) -> QueuedPodInfo | None:
         return self._rejected.remove(uid) or self._errors.remove(uid)
 
-    def peek(self) -> QueuedPodInfo | None:
-        """Return the first rejected pod, whether or not its backoff is over."""
-        return self._rejected.peek()
+    def first(self) -> tuple[tuple[Any, ...], QueuedPodInfo] | None:
+        """Return the key and the first rejected pod, whether or not its backoff is over."""
+        return self._rejected.first()
 
     def pop(self) -> QueuedPodInfo | None:
         """Remove and return the first rejected pod."""
@@ -115,15 +112,14 @@ class BackoffQueue:
         """Remove and yield the pods whose backoff is over."""
         window = align(now)
         for heap in (self._rejected, self._errors):
-            while (key := heap.first_key()) is not None and key[0] < window:
-                pod = heap.pop()
-                assert pod is not None
-                yield pod
+            while (first := heap.first()) is not None and first[0][0] < window:
+                heap.pop()
+                yield first[1]
 
     def next_completion(self) -> float | None:
         """Return the earliest time at which ``pop_completed`` yields a pod."""
-        keys = [heap.first_key() for heap in (self._rejected, self._errors)]
-        return min((key[0] + WINDOW for key in keys if key is not None), default=None)
+        heads = [heap.first() for heap in (self._rejected, self._errors)]
+        return min((head[0][0] + WINDOW for head in heads if head is not None), default=None)
 
     def in_order(self) -> list[QueuedPodInfo]:
         """Return all pods by the end of their backoff; rejected pods come first."""

@@ -166,7 +166,9 @@ class HintTable:
     ) -> Iterable[Hashable] | None:
         """Return the groups that an index finds for an event; None for all, also if it fails."""
         try:
-            return index.candidates(old, new)
+            found = index.candidates(old, new)
+            # A list, because a generator would fail later, where nobody expects it.
+            return None if found is None else list(found)
         except Exception as error:  # Then the hint is called for all groups.
             self._observer.plugin_failed(registration.plugin, event.text, error)
             return None
@@ -184,7 +186,7 @@ class HintTable:
             return None
 
     def index_failed(self, registration: Registration, error: Exception) -> None:
-        """Report an index that failed to add a pod."""
+        """Report an index that failed to add or remove a group."""
         self._observer.plugin_failed(registration.plugin, registration.event.text, error)
 
 

@@ -37,9 +37,6 @@ class KeyHeap(Generic[T]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._entries
-
     def __iter__(self) -> Iterator[T]:
         """All items, in no order; the heap must not change meanwhile."""
         return (item for _, item in self._entries.values())
@@ -63,20 +60,25 @@ class KeyHeap(Generic[T]):
         self._tidy(8)
         return found[1]
 
-    def first_key(self) -> tuple[Any, ...] | None:
-        entry = self._first()
-        return None if entry is None else entry[0]
-
-    def peek(self) -> T | None:
-        entry = self._first()
-        return None if entry is None else self._entries[entry[2]][1]
+    def first(self) -> tuple[tuple[Any, ...], T] | None:
+        """Return the first key and its item; None if there is none."""
+        while self._list:
+            entry = self._list[0]
+            # Compared by identity: an item that was removed and added again has a new entry.
+            found = self._entries.get(entry[2])
+            if found is not None and found[0] is entry:
+                return entry[0], found[1]
+            heapq.heappop(self._list)
+        return None
 
     def pop(self) -> T | None:
-        entry = self._first()
-        if entry is None:
+        """Remove and return the first item."""
+        first = self.first()
+        if first is None:
             return None
-        heapq.heappop(self._list)
-        return self._entries.pop(entry[2])[1]
+        # ``first`` has removed what was before its entry.
+        del self._entries[heapq.heappop(self._list)[2]]
+        return first[1]
 
     def before(self, key: tuple[Any, ...], first: int) -> tuple[int, list[T]]:
         """Return how many items have a smaller key, and the first ones of them in order; O(n)."""
@@ -87,16 +89,6 @@ class KeyHeap(Generic[T]):
         """All items, first to last; O(n log n)."""
         ordered = sorted(entry for entry, _ in self._entries.values())
         return [self._entries[entry[2]][1] for entry in ordered]
-
-    def _first(self) -> _Entry | None:
-        while self._list:
-            entry = self._list[0]
-            # Compared by identity: an item that was removed and added again has a new entry.
-            found = self._entries.get(entry[2])
-            if found is not None and found[0] is entry:
-                return entry
-            heapq.heappop(self._list)
-        return None
 
     def _tidy(self, most: int) -> None:
         """Rebuild a list that is ``most`` times as long as needed; 0.5 us for each item."""

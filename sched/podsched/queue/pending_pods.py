@@ -76,9 +76,9 @@ class PendingPods:
 
     def place(self, uid: str) -> str:
         """Return where a pod is: active, backoff, unschedulable or gated; "" for nowhere."""
-        if uid in self.active:
+        if self.active.get(uid) is not None:
             return ACTIVE
-        if uid in self.backoff:
+        if self.backoff.get(uid) is not None:
             return BACKOFF
         if (pod := self.unschedulable.get(uid)) is not None:
             return GATED if pod.gating_plugin else UNSCHEDULABLE
@@ -192,7 +192,8 @@ class PendingPods:
         source: KeyHeap[QueuedPodInfo] | BackoffQueue
         source = self.active if len(self.active) else self.backoff
         batch: list[QueuedPodInfo] = []
-        while len(batch) < limit and (head := source.peek()) is not None:
+        while len(batch) < limit and (first := source.first()) is not None:
+            head = first[1]
             other = bool(batch) and head.info.cls is not batch[-1].info.cls
             if other and may_join is not None and not may_join(batch, head.info):
                 break

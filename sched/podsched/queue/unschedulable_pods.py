@@ -17,7 +17,7 @@ events that the gating plugin registered; none if it registered none.
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -84,18 +84,20 @@ class _Rejected:
 
     def add(self, group: Group) -> None:
         self.groups[group] = None
-        for registration in list(self._indexes):
+        self._change_indexes(lambda index: index.add(group, group.sample))
+
+    def remove(self, group: Group) -> None:
+        del self.groups[group]
+        self._change_indexes(lambda index: index.remove(group))
+
+    def _change_indexes(self, change: Callable[[HintIndex], None]) -> None:
+        for registration, index in list(self._indexes.items()):
             try:
-                self._indexes[registration].add(group, group.sample)
+                change(index)
             except Exception as error:  # Plugins may raise anything.
                 # Without its index the plugin's hint is called for all groups.
                 del self._indexes[registration]
                 self._table.index_failed(registration, error)
-
-    def remove(self, group: Group) -> None:
-        del self.groups[group]
-        for index in self._indexes.values():
-            index.remove(group)
 
     def candidates(
         self, registration: Registration, event: ClusterEvent, old: Any, new: Any
@@ -107,29 +109,126 @@ class _Rejected:
         return self.groups if found is None else cast(Iterable[Group], found)
 
 
+class _Groups:
+    """The groups that have pods, by key, and by the plugins that rejected these pods."""
+
+    def __init__(self, table: HintTable) -> None:
+        self._table = table
+        self.by_key: dict[Hashable, Group] = {}
+        #: By profile and plugin.
+        self.rejected: dict[tuple[str, str], _Rejected] = {}
+
+    def of(self, pod: QueuedPodInfo) -> Group:
+        """Return the group of a pod, created if there is none."""
+        key = group_key(pod)
+        group = self.by_key.get(key)
+        if group is None:
+            group = self.by_key[key] = self._open(key, pod)
+        return group
+
+    def _open(self, key: Hashable, pod: QueuedPodInfo) -> Group:
+        """Create the group of a pod, and list it with the plugins that rejected the pod."""
+        rejectors = frozenset(pod.unschedulable_plugins | pod.pending_plugins)
+        gate, profile = pod.gating_plugin, pod.info.cls.scheduler_name
+        if gate and not self._table.registered(profile, gate):
+            rejectors = frozenset()  # No event opens this gate.
+        group = Group(key, pod.info, rejectors, frozenset(pod.pending_plugins), gate)
+        for plugin in group.rejectors:
+            name = (profile, plugin)
+            rejected = self.rejected.get(name)
+            if rejected is None:
+                registrations = self._table.registered(*name)
+                rejected = self.rejected[name] = _Rejected(self._table, registrations)
+            rejected.add(group)
+        return group
+
+    def close(self, group: Group) -> None:
+        """Remove a group that has no pods left."""
+        del self.by_key[group.key]
+        for plugin in group.rejectors:
+            self.rejected[group.profile, plugin].remove(group)
+
+
+class _Asking:
+    """The answers of hints to one event: where it sends pods, by group and by pod."""
+
+    __slots__ = ("_answers", "_by_pod", "_event", "_max_priority", "_new", "_old", "_table")
+
+    def __init__(
+        self, table: HintTable, event: ClusterEvent, old: Any, new: Any, max_priority: int | None
+    ) -> None:
+        self._table, self._event, self._old, self._new = table, event, old, new
+        self._max_priority = max_priority
+        self._answers: dict[Group, Strategy] = {}
+        self._by_pod: dict[str, Strategy] = {}
+
+    def concerns(self, group: Group) -> bool:
+        """Return whether the event may concern a group at all, before any hint is called."""
+        if self._max_priority is not None and group.sample.priority > self._max_priority:
+            return False
+        if not group.gating_plugin:
+            return True
+        wanted = self._table.wanted(group.profile, group.gating_plugin, self._event)
+        # A wildcard event opens no gates unless the gating plugin registered for all events.
+        if self._event.is_wildcard:
+            return any(registration.event.is_wildcard for registration in wanted)
+        return bool(wanted)
+
+    def ask_group(self, registration: Registration, group: Group) -> None:
+        """Call a hint for a group or, if it is ``per_pod``, for each of its pods."""
+        strategy = _strategy_if_queued(registration, group)
+        # Skip the call if its answer cannot move the pods further than the answer before.
+        if self._answers.get(group, Strategy.SKIP) >= strategy or not self.concerns(group):
+            return
+        if registration.per_pod:
+            for pod in group.pods.values():
+                self.ask_pod(registration, pod, group)
+        elif self._answers_queue(registration, group.sample):
+            self._answers[group] = strategy
+
+    def ask_pod(self, registration: Registration, pod: QueuedPodInfo, group: Group) -> None:
+        """Call a hint for one pod of a group that the event concerns."""
+        strategy, uid = _strategy_if_queued(registration, group), pod.info.uid
+        if self._by_pod.get(uid, Strategy.SKIP) < strategy and self._answers_queue(
+            registration, pod.info
+        ):
+            self._by_pod[uid] = strategy
+
+    def _answers_queue(self, registration: Registration, pod: PodInfo) -> bool:
+        return self._table.answers_queue(registration, pod, self._event, self._old, self._new)
+
+    def by_uid(self) -> dict[str, Strategy]:
+        """Return the answers for groups and for single pods, by uid; the greater one counts."""
+        for group, strategy in self._answers.items():
+            for uid in group.pods:
+                self._by_pod[uid] = max(strategy, self._by_pod.get(uid, Strategy.SKIP))
+        return self._by_pod
+
+
+def _strategy_if_queued(registration: Registration, group: Group) -> Strategy:
+    pending = registration.plugin in group.pending
+    return Strategy.IMMEDIATELY if pending else Strategy.AFTER_BACKOFF
+
+
 class UnschedulablePods:
     """The pods that wait for an event. Finds the pods that an event helps; the queue moves them."""
 
     def __init__(self, table: HintTable) -> None:
         self._table = table
         self._pods: dict[str, tuple[QueuedPodInfo, Group]] = {}
-        self._groups: dict[Hashable, Group] = {}
-        self._rejected: dict[tuple[str, str], _Rejected] = {}
+        self._groups = _Groups(table)
         self._ages: KeyHeap[QueuedPodInfo] = KeyHeap()
         self.gated_count = 0
 
     def __len__(self) -> int:
         return len(self._pods)
 
-    def __contains__(self, uid: str) -> bool:
-        return uid in self._pods
-
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return (pod for pod, _ in self._pods.values())
 
     def not_gated(self) -> Iterator[QueuedPodInfo]:
         """Iterate over the pods that no plugin gates, without reading each gated pod."""
-        groups = (group for group in self._groups.values() if not group.gating_plugin)
+        groups = (group for group in self._groups.by_key.values() if not group.gating_plugin)
         return (pod for group in groups for pod in group.pods.values())
 
     def get(self, uid: str) -> QueuedPodInfo | None:
@@ -138,11 +237,7 @@ class UnschedulablePods:
 
     def add(self, pod: QueuedPodInfo, now: float) -> None:
         """Add a pod, which must not be here. Its ``group_key`` must not change while it is here."""
-        key = group_key(pod)
-        group = self._groups.get(key)
-        if group is None:
-            group = self._open(key, pod)
-        uid = pod.info.uid
+        group, uid = self._groups.of(pod), pod.info.uid
         group.pods[uid] = pod
         self._pods[uid] = (pod, group)
         self.gated_count += bool(pod.gating_plugin)
@@ -159,7 +254,7 @@ class UnschedulablePods:
         self.gated_count -= bool(group.gating_plugin)
         del group.pods[uid]
         if not group.pods:
-            self._close(group)
+            self._groups.close(group)
         return pod
 
     def replace_info(self, info: PodInfo) -> bool:
@@ -173,17 +268,15 @@ class UnschedulablePods:
 
     def oldest(self) -> float | None:
         """Return when the pod that has waited longest began to wait; None if there is no pod."""
-        key = self._ages.first_key()
-        return None if key is None else cast(float, key[0])
+        first = self._ages.first()
+        return None if first is None else cast(float, first[0][0])
 
     def older_than(self, time: float) -> list[QueuedPodInfo]:
         """Remove and return the pods that have been waiting since ``time`` or longer."""
         found = []
-        while (oldest := self.oldest()) is not None and oldest <= time:
-            pod = self._ages.peek()
-            assert pod is not None
-            self.remove(pod.info.uid)
-            found.append(pod)
+        while (first := self._ages.first()) is not None and first[0][0] <= time:
+            self.remove(first[1].info.uid)
+            found.append(first[1])
         return found
 
     def helped(
@@ -194,45 +287,40 @@ class UnschedulablePods:
         ``old`` and ``new`` are the messages of the event's object. ``max_priority``: only pods of
         this or a lower priority are considered.
         """
+        # An event for each bound pod ends here as long as nobody waits.
+        if not self._pods:
+            return {}
+        asking = _Asking(self._table, event, old, new, max_priority)
         if event.is_wildcard:
             return {
                 uid: Strategy.AFTER_BACKOFF
                 for uid, (_, group) in self._pods.items()
-                if self._concerns(group, event, max_priority)
+                if asking.concerns(group)
             }
-        answers: dict[Group, Strategy] = {}
-        by_pod: dict[str, Strategy] = {}
         for registration in self._table.matching(event):
-            rejected = self._rejected.get((registration.profile, registration.plugin))
+            rejected = self._groups.rejected.get((registration.profile, registration.plugin))
             if rejected is None or not rejected.groups:
                 continue
-            question = (registration, event, old, new)
-            named = self._table.pods_named(*question)
+            named = self._table.pods_named(registration, event, old, new)
             if named is not None:
-                self._ask_named(named, rejected.groups, by_pod, question, max_priority)
+                entries = (entry for uid in named if (entry := self._pods.get(uid)) is not None)
+                for pod, group in entries:
+                    if group in rejected.groups and asking.concerns(group):
+                        asking.ask_pod(registration, pod, group)
                 continue
             # An index may offer too many groups, so the hint is called in any case.
             for group in rejected.candidates(registration, event, old, new):
-                strategy = _strategy_if_queued(group, registration)
-                # Skip the call if its answer cannot move the pods further than the answer before.
-                if answers.get(group, Strategy.SKIP) >= strategy or not self._concerns(
-                    group, event, max_priority
-                ):
-                    continue
-                if registration.per_pod:
-                    self._ask_each(group, strategy, by_pod, question)
-                elif self._table.answers_queue(registration, group.sample, event, old, new):
-                    answers[group] = strategy
-        return _by_uid(answers, by_pod)
+                asking.ask_group(registration, group)
+        return asking.by_uid()
 
     def problems(self) -> Iterator[str]:
         """Yield a description of each violated invariant, for ``check_invariants``."""
-        grouped = {uid for group in self._groups.values() for uid in group.pods}
+        grouped = {uid for group in self._groups.by_key.values() for uid in group.pods}
         if grouped != self._pods.keys():
             yield "pods and groups differ"
         if len(self._ages) != len(self._pods):
             yield "pods and ages differ"
-        for key, group in self._groups.items():
+        for key, group in self._groups.by_key.items():
             if not group.pods:
                 yield f"group {key} is empty"
             if any(group_key(pod) != key for pod in group.pods.values()):
@@ -240,91 +328,6 @@ class UnschedulablePods:
         gated = sum(1 for pod, _ in self._pods.values() if pod.gating_plugin)
         if gated != self.gated_count:
             yield f"{gated} gated pods counted as {self.gated_count}"
-        listed = {group for rejected in self._rejected.values() for group in rejected.groups}
-        if listed - set(self._groups.values()):
+        rejected = self._groups.rejected.values()
+        if {group for of in rejected for group in of.groups} - {*self._groups.by_key.values()}:
             yield "a plugin lists a closed group"
-
-    def _concerns(self, group: Group, event: ClusterEvent, max_priority: int | None) -> bool:
-        """Return whether an event may concern a group at all, before any hint is called."""
-        if max_priority is not None and group.sample.priority > max_priority:
-            return False
-        if not group.gating_plugin:
-            return True
-        wanted = self._table.wanted(group.profile, group.gating_plugin, event)
-        # A wildcard event opens no gates unless the gating plugin registered for all events.
-        return any(r.event.is_wildcard for r in wanted) if event.is_wildcard else bool(wanted)
-
-    def _ask_each(
-        self,
-        group: Group,
-        strategy: Strategy,
-        by_pod: dict[str, Strategy],
-        question: tuple[Registration, ClusterEvent, Any, Any],
-    ) -> None:
-        """Call a ``per_pod`` hint for each pod of a group; put the answers into ``by_pod``."""
-        registration, event, old, new = question
-        for uid, pod in group.pods.items():
-            if by_pod.get(uid, Strategy.SKIP) < strategy and self._table.answers_queue(
-                registration, pod.info, event, old, new
-            ):
-                by_pod[uid] = strategy
-
-    def _ask_named(
-        self,
-        uids: Iterable[str],
-        groups: Container[Group],
-        by_pod: dict[str, Strategy],
-        question: tuple[Registration, ClusterEvent, Any, Any],
-        max_priority: int | None,
-    ) -> None:
-        """Call a hint for the pods that the event names, if they are in the given groups."""
-        registration, event, old, new = question
-        for uid in uids:
-            entry = self._pods.get(uid)
-            if entry is None or entry[1] not in groups:
-                continue
-            pod, group = entry
-            strategy = _strategy_if_queued(group, registration)
-            if (
-                by_pod.get(uid, Strategy.SKIP) < strategy
-                and self._concerns(group, event, max_priority)
-                and self._table.answers_queue(registration, pod.info, event, old, new)
-            ):
-                by_pod[uid] = strategy
-
-    def _open(self, key: Hashable, pod: QueuedPodInfo) -> Group:
-        """Create the group of a pod, and list it with the plugins that rejected the pod."""
-        rejectors = frozenset(pod.unschedulable_plugins | pod.pending_plugins)
-        gate, profile = pod.gating_plugin, pod.info.cls.scheduler_name
-        if gate and not self._table.registered(profile, gate):
-            rejectors = frozenset()  # No event opens this gate.
-        pending = frozenset(pod.pending_plugins)
-        group = Group(key, pod.info, rejectors, pending, gate)
-        self._groups[key] = group
-        for plugin in group.rejectors:
-            name = (group.profile, plugin)
-            rejected = self._rejected.get(name)
-            if rejected is None:
-                registrations = self._table.registered(*name)
-                rejected = self._rejected[name] = _Rejected(self._table, registrations)
-            rejected.add(group)
-        return group
-
-    def _close(self, group: Group) -> None:
-        """Remove a group that has no pods left."""
-        del self._groups[group.key]
-        for plugin in group.rejectors:
-            self._rejected[group.profile, plugin].remove(group)
-
-
-def _strategy_if_queued(group: Group, registration: Registration) -> Strategy:
-    pending = registration.plugin in group.pending
-    return Strategy.IMMEDIATELY if pending else Strategy.AFTER_BACKOFF
-
-
-def _by_uid(answers: dict[Group, Strategy], by_pod: dict[str, Strategy]) -> dict[str, Strategy]:
-    """Return the answers for groups and for single pods, by uid; the greater one counts."""
-    for group, strategy in answers.items():
-        for uid in group.pods:
-            by_pod[uid] = max(strategy, by_pod.get(uid, Strategy.SKIP))
-    return by_pod
