@@ -5,7 +5,7 @@ from __future__ import annotations
 from podsched.framework.pods import QueuedPodInfo
 from podsched.queue.hints import HintTable, Strategy
 from podsched.queue.observer import QueueObserver
-from podsched.queue.pending_pods import ACTIVE, PendingPods, count_failure
+from podsched.queue.pending_pods import PendingPods, count_failure
 from support.queue_world import PrioritySort, pod
 
 
@@ -16,9 +16,8 @@ def pending_pods() -> PendingPods:
 
 
 def entered(pods: PendingPods, name: str) -> QueuedPodInfo:
-    pods.enter(pod(name), "PodAdd", 1.0)
-    queued = pods.get(f"uid-{name}")
-    assert queued is not None and pods.place(queued.info.uid) == ACTIVE
+    queued = QueuedPodInfo(pod(name), 1.0)
+    assert pods.to_active(queued, "PodAdd", 1.0) and pods.active.get(f"uid-{name}") is queued
     assert list(pods.problems()) == []
     return queued
 

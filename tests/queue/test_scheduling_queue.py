@@ -482,6 +482,17 @@ def test_a_pod_deleted_during_its_attempt_does_not_come_back() -> None:
     assert queue.place(info.uid) == "" and len(queue.pending) == 0
 
 
+def test_a_change_during_the_attempt_counts_also_if_the_pod_is_added_anew() -> None:
+    event = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_LABEL)
+    queue = queue_of({"Spread": [ClusterEventWithHint(event)]})
+    queue.add(pod("a"), 1.0)
+    popped = queue.pop(1.0)
+    assert popped is not None
+    queue.add(pod("a", pod_class(labels={"app": "x"})), 1.5)
+    place = queue.add_unschedulable_if_not_present(popped, 2.0, unschedulable_plugins=["Spread"])
+    assert place == "backoff"
+
+
 def test_an_update_during_the_attempt_is_what_comes_back() -> None:
     event = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_LABEL)
     queue = queue_of({"Spread": [ClusterEventWithHint(event)]})

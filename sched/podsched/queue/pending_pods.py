@@ -74,16 +74,6 @@ class PendingPods:
     def get(self, uid: str) -> QueuedPodInfo | None:
         return self.active.get(uid) or self.backoff.get(uid) or self.unschedulable.get(uid)
 
-    def place(self, uid: str) -> str:
-        """Return where a pod is: active, backoff, unschedulable or gated; "" for nowhere."""
-        if self.active.get(uid) is not None:
-            return ACTIVE
-        if self.backoff.get(uid) is not None:
-            return BACKOFF
-        if (pod := self.unschedulable.get(uid)) is not None:
-            return GATED if pod.gating_plugin else UNSCHEDULABLE
-        return ""
-
     def in_order(self) -> list[QueuedPodInfo]:
         """Return all pods; those of activeQ and of the backoff queues in queue order."""
         return [*self.active.in_order(), *self.backoff.in_order(), *self.unschedulable]
@@ -118,11 +108,6 @@ class PendingPods:
                 yield f"{pod.key} is gated outside unschedulablePods"
 
     # ------------------------------------------------------------------ entering
-
-    def enter(self, pod: PodInfo, event: str, now: float) -> None:
-        queued = QueuedPodInfo(pod, now)
-        self.stamp(queued, now)
-        self.to_active(queued, event, now)
 
     def requeue(self, pod: QueuedPodInfo, strategy: Strategy, event: str, now: float) -> str:
         """Put a pod into the queue where an event sends it; return that queue's name."""

@@ -79,7 +79,15 @@ from podsched.queue.backoff_queue import has_rejectors
 from podsched.queue.hints import HintTable, Strategy
 from podsched.queue.in_flight import InFlight
 from podsched.queue.observer import QueueObserver
-from podsched.queue.pending_pods import MayJoin, PendingPods, count_failure
+from podsched.queue.pending_pods import (
+    ACTIVE,
+    BACKOFF,
+    GATED,
+    UNSCHEDULABLE,
+    MayJoin,
+    PendingPods,
+    count_failure,
+)
 from podsched.queue.timeouts import Timeouts
 from podsched.queue.unschedulable_pods import group_key
 
@@ -138,13 +146,7 @@ class SchedulingQueue:
 
     def add(self, pod: PodInfo, now: float) -> None:
         """Add a pod; update it if it is already in the queue."""
-        flight = self.in_flight.get(pod.uid)
-        if flight is not None:
-            flight.latest, flight.deleted = pod, False
-        elif self.pending.get(pod.uid) is not None:
-            self._update(pod, now)
-        else:
-            self.pending.enter(pod, UNSCHEDULED_POD_ADD.text, now)
+        self._put(pod, UNSCHEDULED_POD_ADD, now)
         self.incoming.report()
 
     def update(self, old: PodInfo | None, new: PodInfo, now: float) -> None:
@@ -157,7 +159,7 @@ class SchedulingQueue:
             self.delete(old, now)
             self.add(new, now)
             return
-        self._update(new, now)
+        self._put(new, UNSCHEDULED_POD_UPDATE, now)
         if old is not None and old.nominated_node_name != new.nominated_node_name:
             self._release_nomination(old, now)
         self.incoming.report()
@@ -352,8 +354,8 @@ class SchedulingQueue:
                 ASSIGNED_POD_DELETE, pod.pod, None, now, max_priority=pod.priority
             )
 
-    def _update(self, new: PodInfo, now: float) -> None:
-        """Store a pod's new version wherever the pod is; add the pod if it is unknown.
+    def _put(self, new: PodInfo, event: ClusterEvent, now: float) -> None:
+        """Store a pod's new version wherever the pod is; if it is unknown, ``event`` adds it.
 
         An update of more than the status may help a pod that is in flight or unschedulable.
         """
@@ -361,8 +363,7 @@ class SchedulingQueue:
         if flight is not None:
             before, flight.latest, flight.deleted = flight.latest, new, False
             if _concerns_queue(before, new):
-                event = _own_event(before, new)
-                flight.own.append((event, before.pod, new.pod))
+                flight.own.append((_own_event(before, new), before.pod, new.pod))
             return
         queued = self.pending.active.get(new.uid) or self.pending.backoff.get(new.uid)
         if queued is not None:
@@ -370,7 +371,9 @@ class SchedulingQueue:
         elif (parked := self.pending.unschedulable.get(new.uid)) is not None:
             self._update_unschedulable(parked, new, now)
         else:
-            self.pending.enter(new, UNSCHEDULED_POD_UPDATE.text, now)
+            entering = QueuedPodInfo(new, now)
+            self.pending.stamp(entering, now)
+            self.pending.to_active(entering, event.text, now)
 
     def _update_unschedulable(self, pod: QueuedPodInfo, new: PodInfo, now: float) -> None:
         """Move the pod if a hint says that its own update helps it."""
@@ -389,7 +392,14 @@ class SchedulingQueue:
 
     def place(self, uid: str) -> str:
         """Return where a pod is: active, backoff, unschedulable, gated, in-flight, or ""."""
-        return self.pending.place(uid) or (IN_FLIGHT if uid in self.in_flight else "")
+        pending = self.pending
+        if pending.active.get(uid) is not None:
+            return ACTIVE
+        if pending.backoff.get(uid) is not None:
+            return BACKOFF
+        if (pod := pending.unschedulable.get(uid)) is not None:
+            return GATED if pod.gating_plugin else UNSCHEDULABLE
+        return IN_FLIGHT if uid in self.in_flight else ""
 
     def check_invariants(self) -> None:
         """Raise QueueCorrupted with all violated invariants; O(pods)."""
