@@ -24,6 +24,7 @@ The modules, from the outside in::
       journal        the rows that changed, so that readers read only these
       column         one growable column, and the arithmetic of Go's int64
     trial            changes that are committed or rolled back together
+      transaction    the beginning, the end and the nesting of trials
       trial_changes  a class for each kind of change
       versions       numbers that change with their content, and are restored by a rollback
     fork             copies of some rows, to try changes on

@@ -81,7 +81,7 @@ class Columns(LiveColumns):
     def remove_node(self, name: str, *, keep_row: bool = False) -> list[PodInfo]:
         """Remove a node and return its pods. Raises KeyError if there is no such node.
 
-        ``keep_row``: no other node gets the row until it is in ``node_table.free_rows``.
+        ``keep_row``: no other node gets the row until ``node_table.free_kept_rows``.
         """
         row = self.node_table.row_of[name]
         # The pods first, so that usage, counters and ports are 0 for the next node in this row.

@@ -70,6 +70,8 @@ class NodeTable:
         self._rows: list[_Row | None] = [None] * size
         #: Rows without a node, the lowest last: ``pop`` gives rows in ascending order.
         self.free_rows = list(range(size - 1, -1, -1))
+        #: Rows of removed nodes that may return, until ``free_kept_rows``.
+        self._kept_rows: set[int] = set()
         #: The sets of taints by id. 0 is the empty set, which rows without a node have as well.
         self.taints: list[tuple[v1.Taint, ...]] = [()]
         self._taint_ids: dict[TaintKey, int] = {(): 0}
@@ -86,7 +88,7 @@ class NodeTable:
             setattr(made, name, getattr(self, name).copy())
         made.allocatable = {name: column.copy() for name, column in self.allocatable.items()}
         made._rows = [None if row is None else row.copy() for row in self._rows]
-        for name in ("names", "row_of", "free_rows", "taints", "_taint_ids"):
+        for name in ("names", "row_of", "free_rows", "_kept_rows", "taints", "_taint_ids"):
             setattr(made, name, copy(getattr(self, name)))
         return made
 
@@ -130,6 +132,7 @@ class NodeTable:
         name = node.metadata.name
         if row is None:
             row = self.free_rows.pop()
+        self._kept_rows.discard(row)
         self.row_of[name] = row
         self.names[row] = name
         self._rows[row] = _Row(v1.Node())
@@ -214,7 +217,7 @@ class NodeTable:
         return True
 
     def remove(self, row: int, *, keep_row: bool = False) -> None:
-        """Empty the row and free it, unless it is kept because the node may return."""
+        """Empty the row and free it; ``keep_row``: later, because the node may return."""
         known = self._rows[row]
         assert known is not None
         for values in self.allocatable.values():
@@ -228,11 +231,18 @@ class NodeTable:
         del self.row_of[self.names[row]]
         self.names[row] = ""
         self._rows[row] = None
-        if not keep_row:
+        if keep_row:
+            self._kept_rows.add(row)
+        else:
             self.free_rows.append(row)
         self._live_rows = self._ordered_rows = None
         self._versions.change(self.topology)
         self._versions.change(self.nodes)
+
+    def free_kept_rows(self) -> None:
+        """Free the rows of removed nodes that cannot return any more."""
+        self.free_rows.extend(self._kept_rows)
+        self._kept_rows.clear()
 
     @property
     def live_rows(self) -> Rows:

@@ -180,12 +180,6 @@ class NodeChange:
             self.cache.placed.remove_node(self.name)
         else:
             self.cache.placed.add_node(self.before, self.row)
-            self.row = None
-
-    def keep(self) -> None:
-        """Free the row of a removed node."""
-        if self.row is not None:
-            self.cache.columns.node_table.free_rows.append(self.row)
 
 
 @dataclass(eq=False, slots=True)
