@@ -114,6 +114,6 @@ class KubeBackend:
 
     def _leads(self, fence: api_pb2.Fence) -> bool:
         elector = self._elector
-        if elector is None or self._lock.holder != elector.identity:
+        if elector is None or self._lock.holder != elector.state.view.identity:
             return False
-        return elector.is_leader() and elector.term == fence.term
+        return elector.is_leader() and elector.state.view.term == fence.term

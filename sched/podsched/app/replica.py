@@ -348,7 +348,7 @@ class Replica:
     def _replica_state(self) -> ReplicaState:
         """Return this replica's identity, and whether it leads."""
         name, leading = self._options.settings.identity or self.identity, self._elector.is_leader()
-        term = self._elector.term if leading else 0
+        term = self._elector.state.view.term if leading else 0
         return ReplicaState(name=name, identity=self.identity, leading=leading, term=term)
 
     def _answers(self, reconfiguring: Reconfiguring) -> Answers:
@@ -378,27 +378,28 @@ class Replica:
             self._load.load(),
         )
         paused = "this replica" if self._runner.paused else ""
-        leader = elector.leader_identity
-        return Leadership(self._lock, leader, 0.0, elector.transitions, paused, (own,))
+        view = elector.state.view
+        transitions = max(0, view.transitions)
+        return Leadership(self._lock, view.announced, 0.0, transitions, paused, (own,))
 
     def _page_address(self) -> str:
         return f"{self._page.url}/" if self._page is not None else ""
 
     def _about(self, health: str) -> dict[str, str]:
-        elector, leading = self._elector, self._elector.is_leader()
+        view, leading = self._elector.state.view, self._elector.is_leader()
         name = self._options.config.leader_election.resource_name
         self._election_metrics.leader_election_master_status.labels(name).set(float(leading))
-        self._election_metrics.term.set(float(elector.term) if leading else 0.0)
+        self._election_metrics.term.set(float(view.term) if leading else 0.0)
         slow_paths = self._election_metrics.leader_election_slowpath_total.labels(name)
-        slow_paths.value = float(elector.slow_paths)
+        slow_paths.value = float(self._elector.slow_paths)
         self._election_metrics.paused.set(float(self._runner.paused))
-        self._election_metrics.transitions.set(float(elector.transitions))
+        self._election_metrics.transitions.set(float(max(0, view.transitions)))
         return {
             "pid": str(os.getpid()),
             "host": socket.gethostname(),
             "state": "leading" if leading else "standby",
-            "term": str(elector.term) if leading else "",
-            "leader": elector.leader_identity,
+            "term": str(view.term) if leading else "",
+            "leader": view.announced,
             "lock": self._lock,
             "priority": str(self._options.settings.leader_priority),
             "warm": "true" if self._racing and self._informer.synced.is_set() else "false",

@@ -87,7 +87,9 @@ async def test_one_of_three_candidates_leads_and_the_others_know_it(replicas: Re
         replicas.add(name)
     await asyncio.sleep(60)
     (leader,) = replicas.leaders()
-    assert {r.elector.leader_identity for r in replicas.all} == {leader.elector.identity}
+    assert {r.elector.state.view.announced for r in replicas.all} == {
+        leader.elector.state.view.identity
+    }
     assert sum(len(r.terms) for r in replicas.all) == 1
 
 
@@ -122,7 +124,7 @@ async def test_labels_that_others_put_on_the_lease_survive_renewals(replicas: Re
     await replicas.store.write(Write([], [Put(KEYS.record, lease.SerializeToString())]))
     await asyncio.sleep(10)
     assert (await replicas.lease()).metadata.labels["team"] == "blue"
-    assert leader.terms == [leader.elector.term], "and the holder went on in its term"
+    assert leader.terms == [leader.elector.state.view.term], "and the holder went on in its term"
 
 
 async def test_the_fence_of_a_released_term_is_worthless(replicas: Replicas) -> None:
@@ -153,7 +155,7 @@ async def test_a_stopped_leader_hands_over_at_once_and_counts_on(replicas: Repli
     await asyncio.sleep(0.05)
     assert second.elector.is_leader()
     assert first.history[-1] == "released"
-    assert second.elector.transitions == 1
+    assert second.elector.state.view.transitions == 1
 
 
 async def test_a_candidate_that_dies_silently_is_replaced_when_its_liveness_key_goes(

@@ -45,7 +45,15 @@ from podsched.term.election.lock_io import LockIO
 from podsched.term.election.lock_view import Candidate, LockView
 from podsched.term.election.options import ElectionCallbacks, ElectionOptions
 from podsched.term.election.peers import PeerListener, PeerTls, advertised_address, follow_leader
-from podsched.term.election.states import Leading, Standby, State, Stopped, is_stuck, leads
+from podsched.term.election.states import (
+    Leading,
+    Standby,
+    State,
+    Stopped,
+    has_released,
+    is_stuck,
+    leads,
+)
 from podsched.term.election.step import step
 from podsched.v1 import api_pb2
 
@@ -106,31 +114,13 @@ class LeaderElector:
     # -- status ------------------------------------------------------------------------------
 
     @property
-    def identity(self) -> str:
-        return self._state.view.identity
-
-    @property
     def state(self) -> State:
+        """The state after the last step; its ``view`` shows the lock as last seen."""
         return self._state
 
     def is_leader(self) -> bool:
         """Return whether this candidate may act as leader now."""
         return self._leading and leads(self._state, asyncio.get_running_loop().time())
-
-    @property
-    def leader_identity(self) -> str:
-        """The identity of the last seen leader, "" for none."""
-        return self._state.view.announced
-
-    @property
-    def term(self) -> Term:
-        """The term of the last seen leader, 0 for none."""
-        snapshot = self._state.view.snapshot
-        return snapshot.term if snapshot else Term(0)
-
-    @property
-    def transitions(self) -> int:
-        return max(self._state.view.transitions, 0)
 
     def check_health(self) -> str | None:
         """Return a problem or None: the "leaderElection" check of /healthz."""
@@ -161,7 +151,12 @@ class LeaderElector:
         finally:
             if self._timer:
                 self._timer.cancel()
-            await self._close()
+            try:
+                if self._leading:
+                    self._stopped_leading(StopReason.ABANDONED)
+            finally:
+                self._ended.set()
+                await self._listener.close(released=has_released(self._state))
 
     async def stop(self, successor: str = "") -> None:
         """Stop leading, release the lock (if releaseOnCancel), return when ``run`` has ended.
@@ -186,21 +181,6 @@ class LeaderElector:
     def term_is_over(self, term: int) -> None:
         """Stop leading in this term, because a write with its fence was refused."""
         self._post(TermOver(Term(term)))
-
-    async def _close(self) -> None:
-        try:
-            if self._leading:
-                self._stopped_leading(StopReason.ABANDONED)
-        finally:
-            self._ended.set()
-            await self._listener.close(released=self._has_released())
-
-    def _has_released(self) -> bool:
-        """Whether the candidate has stopped and, as last seen, does not hold the lock."""
-        snapshot = self._state.view.snapshot
-        if snapshot is None or not isinstance(self._state, Stopped):
-            return False
-        return snapshot.holder != self.identity
 
     async def _listen(self) -> None:
         options, view = self._options, self._state.view
@@ -258,12 +238,12 @@ class LeaderElector:
 
     def _started_leading(self, term: Term) -> None:
         self._leading = True
-        _log.info("Started leading", identity=self.identity, term=term)
+        _log.info("Started leading", identity=self._state.view.identity, term=term)
         self._callbacks.on_started_leading(api_pb2.Fence(lock=self._settings.lock, term=term))
 
     def _stopped_leading(self, reason: StopReason) -> None:
         self._leading = False
-        _log.info("Stopped leading", identity=self.identity, reason=reason.value)
+        _log.info("Stopped leading", identity=self._state.view.identity, reason=reason.value)
         self._callbacks.on_stopped_leading(reason)
 
     def _schedule(self, at: float) -> None:

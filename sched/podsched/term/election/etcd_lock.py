@@ -48,10 +48,7 @@ class EtcdLock:
         self._keeps_alive = liveness_ttl > 0
         self._store = store
         self._liveness = LivenessLease(store, max(liveness_ttl, 1))
-        #: The last seen Leases by revision; a write keeps the metadata that others have set. It
-        #: replaces the Lease whose revision it compares, which may not be the one seen last: a read
-        #: may be answered after a watch has shown a newer Lease.
-        self._seen: dict[Revision, v1.Lease] = {}
+        self._seen = _SeenLeases()
 
     async def read(self) -> Snapshot:
         """Return the three keys at one revision.
@@ -80,7 +77,7 @@ class EtcdLock:
         lease = encode_lease(
             record,
             keys,
-            self._base(write.expected_revision),
+            self._seen.base(write.expected_revision),
             term=write.term if isinstance(write, Renew) else NO_TERM,
         )
         compares = [Compare.mod_revision_is(keys.record, write.expected_revision)]
@@ -91,7 +88,14 @@ class EtcdLock:
             compares.append(Compare.mod_revision_is(keys.term, write.term))
         if isinstance(write, Release):
             ops += [Delete(keys.term), Delete(keys.liveness)]
-        return await self._commit(compares, ops, record, lease)
+        if record.liveness_ttl:
+            revision = await self._store_alive(compares, ops, record.holder_identity)
+        else:
+            revision = await self._store_once(compares, ops)
+        if revision is None:
+            return None
+        self._seen.note(lease, revision)
+        return revision, record
 
     def watches(self) -> Mapping[str, Callable[[], AsyncIterator[Snapshot | None]]]:
         """Return a watch of each key that others may change."""
@@ -134,7 +138,7 @@ class EtcdLock:
             return None  # the read logs it
         if not (term and record.holder_identity and record.liveness_ttl):
             return None
-        self._note(lease, Revision(kv.mod_revision))
+        self._seen.note(lease, Revision(kv.mod_revision))
         return Snapshot(
             revision=Revision(kv.mod_revision),
             record=record,
@@ -142,36 +146,6 @@ class EtcdLock:
             term=term,
             live_holder=record.holder_identity,
         )
-
-    async def _commit(
-        self,
-        compares: list[Compare],
-        ops: list[TxnOp],
-        record: LeaderElectionRecord,
-        lease: v1.Lease,
-    ) -> Stored:
-        if record.liveness_ttl:
-            result = await self._store_alive(compares, ops, record.holder_identity)
-        else:
-            result = await self._store_once(compares, ops)
-        if result is None:
-            return None
-        self._note(lease, result)
-        return result, record
-
-    def _note(self, lease: v1.Lease, revision: Revision) -> None:
-        self._seen.pop(revision, None)
-        self._seen[revision] = lease
-        if len(self._seen) > _SEEN:
-            del self._seen[next(iter(self._seen))]
-
-    def _base(self, revision: Revision) -> v1.Lease | None:
-        """Return the Lease that a write replaces; if it was unreadable, the one seen last."""
-        if revision == NO_REVISION:
-            return None
-        if revision in self._seen:
-            return self._seen[revision]
-        return next(reversed(self._seen.values()), None)
 
     async def _store_alive(
         self, compares: list[Compare], ops: list[TxnOp], holder: str
@@ -198,8 +172,33 @@ class EtcdLock:
             # An unreadable record has no holder; a claim replaces it.
             _log.warning("Could not decode the lease", key=kv.key, error=repr(error))
             return None
-        self._note(lease, Revision(kv.mod_revision))
+        self._seen.note(lease, Revision(kv.mod_revision))
         return record
+
+
+class _SeenLeases:
+    """The last seen Leases by revision; a write keeps the metadata that others have set.
+
+    It replaces the Lease whose revision it compares, which may not be the one seen last: a read may
+    be answered after a watch has shown a newer Lease.
+    """
+
+    def __init__(self) -> None:
+        self._by_revision: dict[Revision, v1.Lease] = {}
+
+    def note(self, lease: v1.Lease, revision: Revision) -> None:
+        self._by_revision.pop(revision, None)
+        self._by_revision[revision] = lease
+        if len(self._by_revision) > _SEEN:
+            del self._by_revision[next(iter(self._by_revision))]
+
+    def base(self, revision: Revision) -> v1.Lease | None:
+        """Return the Lease that a write replaces; if it was unreadable, the one seen last."""
+        if revision == NO_REVISION:
+            return None
+        if revision in self._by_revision:
+            return self._by_revision[revision]
+        return next(reversed(self._by_revision.values()), None)
 
 
 class LivenessLease:

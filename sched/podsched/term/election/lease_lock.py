@@ -62,25 +62,21 @@ class LeaseLock:
         """``follows_holder``: whether the holder's address is used, to take over early."""
         self._http = http
         self._name, self._namespace = settings.resource_name, settings.resource_namespace
+        self._path = of_object(_LEASE, self._name, self._namespace)
         self._follows_holder = follows_holder
         self._one_at_a_time = asyncio.Lock()
-        self._last = 0
         #: The holder in the last answer or event, "" for none. It is known here before the elector
         #: has read it, so that a deposed leader stops sending writes at once.
         self.holder = ""
         self._noted = 0
-        #: The recent Leases by revision.
-        self._known: OrderedDict[Revision, dict[str, Any]] = OrderedDict()
-        #: Holder, time and transitions of the last seen acquisition.
-        self._acquisition: tuple[object, ...] = ()
-        self._term = NO_TERM
+        self._versions = _Versions()
 
     async def read(self) -> Snapshot:
         async with self._one_at_a_time:
             try:
                 lease = await self._http.request("GET", self._path)
             except NotFound:
-                return Snapshot(revision=self._next())
+                return Snapshot(revision=self._versions.next_revision())
             except ClientError as error:
                 raise _translated(error) from error
             return self._snapshot(lease)
@@ -96,26 +92,17 @@ class LeaseLock:
 
     # ------------------------------------------------------------------ reading
 
-    @property
-    def _path(self) -> str:
-        return of_object(_LEASE, self._name, self._namespace)
-
-    def _next(self) -> Revision:
-        self._last += 1
-        return Revision(self._last)
-
     def _snapshot(self, lease: dict[str, Any]) -> Snapshot:
-        revision = self._next()
+        versions = self._versions
+        revision = versions.next_revision()
         record = self._record(lease)
         self._note(lease)
-        record_revision = self._remember(lease, revision)
-        if record is None or not record.holder_identity:
-            return Snapshot(revision=revision, record=record, record_revision=record_revision)
+        record_revision = versions.remember(lease, revision)
+        term = NO_TERM
+        if record is not None and record.holder_identity:
+            term = versions.term_of(record, record_revision)
         return Snapshot(
-            revision=revision,
-            record=record,
-            record_revision=record_revision,
-            term=self._term_of(record, record_revision),
+            revision=revision, record=record, record_revision=record_revision, term=term
         )
 
     def _record(self, lease: dict[str, Any]) -> LeaderElectionRecord | None:
@@ -128,24 +115,6 @@ class LeaseLock:
             _log.warning("Could not decode the lease", error=repr(error))
             return None
         return record if self._follows_holder else replace(record, address="")
-
-    def _remember(self, lease: dict[str, Any], revision: Revision) -> Revision:
-        """Return the revision at which this version of the Lease was first seen."""
-        version = lease["metadata"].get("resourceVersion")
-        for known, content in self._known.items():
-            if content["metadata"].get("resourceVersion") == version:
-                return known
-        self._known[revision] = lease
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
-        return revision
-
-    def _term_of(self, record: LeaderElectionRecord, revision: Revision) -> Term:
-        """Return the term of a holder: a new term for each acquisition."""
-        acquisition = (record.holder_identity, record.acquire_time, record.leader_transitions)
-        if acquisition != self._acquisition:
-            self._acquisition, self._term = acquisition, Term(revision)
-        return self._term
 
     def _note(self, lease: Mapping[str, Any]) -> None:
         self._noted = _version(lease)
@@ -187,7 +156,7 @@ class LeaseLock:
         """Replace the Lease that is expected, or create it if there is none."""
         expected, record = write.expected_revision, stamped(write)
         async with self._one_at_a_time:
-            base = self._known.get(expected)
+            base = self._versions.known.get(expected)
             if base is None and expected != NO_REVISION:
                 return None  # too old to be the current version
             try:
@@ -196,12 +165,10 @@ class LeaseLock:
                 return None
             except ClientError as error:
                 raise _translated(error) from error
-            revision = self._remember(lease, self._next())
+            revision = self._versions.remember(lease, self._versions.next_revision())
             self._note(lease)
             if isinstance(write, TryAcquire):
-                # A new term, even if holder, time and transitions are those of the last one.
-                self._acquisition = ()
-                self._term_of(record, revision)
+                self._versions.begin_term(record, revision)
             return revision, record
 
     async def _replace(self, base: dict[str, Any] | None, lease: dict[str, Any]) -> dict[str, Any]:
@@ -209,6 +176,45 @@ class LeaseLock:
             return await self._http.request("PUT", self._path, body=lease)
         lease["metadata"].update(name=self._name, namespace=self._namespace)
         return await self._http.request("POST", collection(_LEASE, self._namespace), body=lease)
+
+
+class _Versions:
+    """Revisions and terms of this process, for the versions of the Lease that it has seen."""
+
+    def __init__(self) -> None:
+        #: The recent Leases by revision.
+        self.known: OrderedDict[Revision, dict[str, Any]] = OrderedDict()
+        self._last = 0
+        #: Holder, time and transitions of the last seen acquisition.
+        self._acquisition: tuple[object, ...] = ()
+        self._term = NO_TERM
+
+    def next_revision(self) -> Revision:
+        self._last += 1
+        return Revision(self._last)
+
+    def remember(self, lease: dict[str, Any], revision: Revision) -> Revision:
+        """Return the revision at which this version of the Lease was first seen."""
+        version = lease["metadata"].get("resourceVersion")
+        for known, content in self.known.items():
+            if content["metadata"].get("resourceVersion") == version:
+                return known
+        self.known[revision] = lease
+        if len(self.known) > _REMEMBERED:
+            self.known.popitem(last=False)
+        return revision
+
+    def term_of(self, record: LeaderElectionRecord, revision: Revision) -> Term:
+        """Return the term of a holder: a new term for each acquisition."""
+        acquisition = (record.holder_identity, record.acquire_time, record.leader_transitions)
+        if acquisition != self._acquisition:
+            self._acquisition, self._term = acquisition, Term(revision)
+        return self._term
+
+    def begin_term(self, record: LeaderElectionRecord, revision: Revision) -> None:
+        """Begin a new term, even if holder, time and transitions are those of the last one."""
+        self._acquisition = ()
+        self.term_of(record, revision)
 
 
 def _lease(record: LeaderElectionRecord, base: dict[str, Any] | None) -> dict[str, Any]:

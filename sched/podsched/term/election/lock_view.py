@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.lib.ids import Revision, Term
 from podsched.term.election.events import Written
-from podsched.term.election.record import NO_REVISION, LeaderElectionRecord, Snapshot
+from podsched.term.election.record import NO_REVISION, NO_TERM, LeaderElectionRecord, Snapshot
 
 #: Renewals per election timeout.
 HEARTBEATS = 4
@@ -50,7 +50,7 @@ class LockView:
 
     snapshot: the newest snapshot; observed_at: when its *record* was first seen here.
     suspected: revision of the record whose holder refuses connections; cleared by a renewal.
-    announced: identity of the last reported leader, "" for none.
+    announced: identity of the last seen and reported leader, "" for none.
     followed: (identity, term) of the leader to which a connection is held, or None.
     transitions: the highest leaderTransitions seen, -1 for none.
     attempt: number of the last write; answers to earlier writes are ignored.
@@ -83,6 +83,11 @@ class LockView:
     @property
     def settings(self) -> LeaderElectionSettings:
         return self.candidate.settings
+
+    @property
+    def term(self) -> Term:
+        """The term of the last seen leader, 0 for none."""
+        return self.snapshot.term if self.snapshot else NO_TERM
 
     @property
     def end_of_term(self) -> bool:

@@ -157,6 +157,14 @@ def is_stuck(state: State, now: float) -> bool:
     return now > lease_end + HEALTH_TOLERANCE
 
 
+def has_released(state: State) -> bool:
+    """Return whether the candidate has stopped and, as last seen, does not hold the lock."""
+    view = state.view
+    if not isinstance(state, Stopped) or view.snapshot is None:
+        return False
+    return view.snapshot.holder != view.identity
+
+
 @dataclass(slots=True)
 class Transition:
     """The context of one step: the time, a random number in [0, 1), and the effects so far."""
