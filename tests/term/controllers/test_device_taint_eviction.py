@@ -256,8 +256,9 @@ def test_pools_without_slices_and_users_are_forgotten() -> None:
     world.start(controller)
     put_slice(world, d0="NoExecute")
     use(world, "p", "d0", tolerating())
-    assert controller._slices and controller._users
+    pools = controller._pools
+    assert pools._slices and pools.users
     world.remove("ResourceSlice", "s1")
     world.remove("ResourceClaim", "default/p")
     world.settle()
-    assert not (controller._slices or controller._users or controller._taints)
+    assert not (pools._slices or pools.users or pools._taints)

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from podsched.api.conditions import is_finished, is_terminating
 from podsched.api.device_claims import known_claim_names
-from podsched.api.objects import AnyObject, OwnerReference, Pod, PodGroup, ResourceClaim
+from podsched.api.objects import AnyObject, OwnerReference, Pod, PodGroup
 from podsched.api.owners import controller_of
 from podsched.api.pod_groups import group_key
 from podsched.lib.groups import Groups
-from podsched.term.controllers.controller import Objects, Ref
+from podsched.term.controllers.controller import Ref
 from podsched.term.controllers.workqueue import WorkQueue
 
 CLAIM, TEMPLATE, GROUP = "ResourceClaim", "ResourceClaimTemplate", "PodGroup"
@@ -127,18 +127,6 @@ class ClaimIndex:
 
     def _enqueue(self, kind: str, keys: Iterable[str]) -> None:
         self._queue.update(Ref(kind, key) for key in keys)
-
-
-def pod_at(objects: Objects, key: str) -> Pod | None:
-    """Return a pod by its key."""
-    found = objects.get("Pod", key)
-    return found if isinstance(found, Pod) else None
-
-
-def claim_at(objects: Objects, key: str) -> ResourceClaim | None:
-    """Return a claim by its key."""
-    found = objects.get(CLAIM, key)
-    return found if isinstance(found, ResourceClaim) else None
 
 
 def is_done(pod: Pod) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from podsched.api.objects import AnyObject, Pod
 from podsched.serve.client.cluster import object_patch
@@ -12,6 +12,8 @@ from podsched.serve.client.informer import Event
 from podsched.term.controllers.workqueue import WorkQueue
 from podsched.term.controllers.write_queues import Writes
 from podsched.v1.api_pb2 import PatchRequest
+
+T = TypeVar("T")
 
 
 class Instant(NamedTuple):
@@ -29,6 +31,12 @@ class Objects(Protocol):
     def objects(self, kind: str) -> Mapping[str, AnyObject]: ...
 
     def get(self, kind: str, key: str) -> AnyObject | None: ...
+
+
+def find(objects: Objects, kind: type[T], key: str) -> T | None:
+    """Return an object of a kind by its key."""
+    found = objects.get(kind.__name__, key)
+    return found if isinstance(found, kind) else None
 
 
 class Ref(NamedTuple):

@@ -29,7 +29,7 @@ from podsched.api.objects import (
 )
 from podsched.api.owners import SCALED_KINDS
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects, QueueController, Ref
+from podsched.term.controllers.controller import Instant, Objects, QueueController, Ref, find
 from podsched.term.controllers.disruption_status import (
     Counts,
     Owner,
@@ -93,13 +93,12 @@ class DisruptionController(QueueController):
         return now.monotonic + max(0.0, min(self._rechecks.values()) - now.wall)
 
     def _examine(self, ref: Ref, now: Instant) -> None:
-        budget, key = self._objects.get(*ref), ref.key
+        key = ref.key
+        budget = find(self._objects, PodDisruptionBudget, key)
         namespace = key.partition("/")[0]
         budgets = self._budgets.get(namespace)
         counts = budgets.items.get(key) if budgets is not None else None
-        if not isinstance(budget, PodDisruptionBudget) or counts is None:
-            return
-        if key in self._uncounted:
+        if budget is None or counts is None or key in self._uncounted:
             return
         status, recheck = new_status(budget, counts, partial(self._scale, namespace), now.wall)
         if recheck is not None:

@@ -15,7 +15,7 @@ from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, Volume
 from podsched.api.owners import follow_template
 from podsched.lib.groups import Groups
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects, QueueController, Ref
+from podsched.term.controllers.controller import Instant, Objects, QueueController, Ref, find
 from podsched.term.controllers.write_queues import Writes
 
 _CLAIM = "PersistentVolumeClaim"
@@ -45,8 +45,8 @@ class EphemeralVolumeController(QueueController):
                 self._queue.add(ref)
 
     def _examine(self, ref: Ref, now: Instant) -> None:
-        pod = self._objects.get(*ref)
-        if not isinstance(pod, Pod) or is_terminating(pod):
+        pod = find(self._objects, Pod, ref.key)
+        if pod is None or is_terminating(pod):
             return
         for volume in _ephemeral_volumes(pod):
             key = f"{ref.key}-{volume.name}"

@@ -22,7 +22,7 @@ from podsched.api.objects import AnyObject, Job, ObjectMeta, PodGroup, Workload,
 from podsched.api.owners import add_controller, controller_of
 from podsched.lib.groups import Groups
 from podsched.serve.client.errors import ClientError
-from podsched.term.controllers.controller import Objects
+from podsched.term.controllers.controller import Objects, find
 from podsched.term.controllers.write_queues import Writes
 
 GANG_KINDS: Final = ("Workload", "PodGroup")
@@ -79,17 +79,17 @@ class JobGangs:
             if is_new:
                 self._make(key, job, _workload_for(job))
             return Gang(not is_new)
-        workload = self._objects.get("Workload", next(iter(workloads)))
-        if len(workloads) > 1 or not isinstance(workload, Workload):
+        workload = find(self._objects, Workload, next(iter(workloads)))
+        if len(workloads) > 1 or workload is None or not _is_of(workload, job):
             return Gang(True)
-        if not _is_of(workload, job) or len(workload.spec.pod_group_templates) != 1:
+        if len(workload.spec.pod_group_templates) != 1:
             return Gang(True)
         groups = self._parts.of(f"Workload {object_key(workload)}")
         if not groups:
             self._make(key, job, _group_for(job, workload))
             return Gang(False)
-        group = self._objects.get("PodGroup", next(iter(groups)))
-        if len(groups) > 1 or not isinstance(group, PodGroup) or not _is_of(group, job):
+        group = find(self._objects, PodGroup, next(iter(groups)))
+        if len(groups) > 1 or group is None or not _is_of(group, job):
             return Gang(True)
         return Gang(True, group)
 

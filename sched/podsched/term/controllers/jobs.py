@@ -29,7 +29,13 @@ from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
 from podsched.term.admission.endings import DEACTIVATED
-from podsched.term.controllers.controller import Instant, Objects, metadata_patch, without_finalizer
+from podsched.term.controllers.controller import (
+    Instant,
+    Objects,
+    find,
+    metadata_patch,
+    without_finalizer,
+)
 from podsched.term.controllers.job_gangs import GANG_KINDS, Gang, JobGangs
 from podsched.term.controllers.job_indexes import int32
 from podsched.term.controllers.job_plan import NewPod, Plan, finished, plan
@@ -99,8 +105,8 @@ class JobController(WorkloadController):
         owner = controller_of(pod.metadata)
         if owner is None:
             return None
-        job = self._objects.get("Job", f"{pod.metadata.namespace}/{owner.name}")
-        return job if isinstance(job, Job) and job.metadata.uid == owner.uid else None
+        job = find(self._objects, Job, f"{pod.metadata.namespace}/{owner.name}")
+        return job if job is not None and job.metadata.uid == owner.uid else None
 
     # ------------------------------------------------------------------ work
 
@@ -112,8 +118,8 @@ class JobController(WorkloadController):
         return now.monotonic if self._orphans else due
 
     def _sync_orphan_pod(self, key: str) -> None:
-        pod = self._objects.get("Pod", key)
-        if not isinstance(pod, Pod) or JOB_TRACKING not in pod.metadata.finalizers:
+        pod = find(self._objects, Pod, key)
+        if pod is None or JOB_TRACKING not in pod.metadata.finalizers:
             return
         owner, job = controller_of(pod.metadata), self._job_of(pod)
         is_counted = job is not None and finished(job) is None
@@ -165,8 +171,7 @@ class JobController(WorkloadController):
         return False
 
     def _pod_of(self, record: OwnedPod) -> Pod | None:
-        found = self._objects.get("Pod", record.key)
-        return found if isinstance(found, Pod) else None
+        return find(self._objects, Pod, record.key)
 
     def _act(self, key: str, job: Job, owned: Owned, todo: Plan, group: PodGroup | None) -> None:
         some_done = todo.status.succeeded or todo.status.uncounted_terminated_pods.succeeded

@@ -25,7 +25,7 @@ from podsched.api.tolerations import NO_EXECUTE
 from podsched.config.settings import ControllerSettings
 from podsched.lib.token_bucket import TokenBucket
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Controller, Instant, Objects
+from podsched.term.controllers.controller import Controller, Instant, Objects, find
 from podsched.term.controllers.node_health import Heartbeats, eviction_rates, zone_of
 from podsched.term.controllers.node_taints import (
     NO_EXECUTE_KEYS,
@@ -109,8 +109,8 @@ class NodeLifecycleController(Controller):
         changed, lost = self._queue.take(_AT_ONCE), self._lost.take()
         for names, act in ((changed, self._sync), (lost, self._mark_pods)):
             for name in names:
-                node = self._objects.get("Node", name)
-                if isinstance(node, Node):
+                node = find(self._objects, Node, name)
+                if node is not None:
                     with self._writes.skipping("Node", name):
                         act(name, node, now)
         self._in_parts = bool(self._queue)
@@ -177,7 +177,7 @@ class NodeLifecycleController(Controller):
         if not is_lost(node):
             return
         for key in self._pods_on(name):
-            pod = self._objects.get("Pod", key)
-            if isinstance(pod, Pod) and is_pod_ready(pod):
+            pod = find(self._objects, Pod, key)
+            if pod is not None and is_pod_ready(pod):
                 patch = not_ready_patch(pod, now.wall)
                 self._writes.send(key, patch, self._lost.adder(name))

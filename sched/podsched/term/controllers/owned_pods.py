@@ -28,7 +28,7 @@ from podsched.api.objects import AnyObject, OwnerReference, Pod
 from podsched.api.owners import controller_of
 from podsched.api.selectors import Selector
 from podsched.lib.token_bucket import TokenBucket
-from podsched.term.controllers.controller import Objects
+from podsched.term.controllers.controller import Objects, find
 from podsched.term.controllers.pod_records import OwnedPod, PodSet, record_of
 from podsched.term.controllers.selector_index import SelectorIndex
 
@@ -150,8 +150,8 @@ class PodsOfOwners:
         self._selectors.setdefault(namespace, SelectorIndex()).put(key, selector, selector)
         owned = self._owned[uid]
         for pod_key in list(owned.pods.all):
-            pod = self.objects.get("Pod", pod_key)
-            if isinstance(pod, Pod):
+            pod = find(self.objects, Pod, pod_key)
+            if pod is not None:
                 owned.pods.put(self._record_of(pod_key, pod, key))
 
     def pod_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:

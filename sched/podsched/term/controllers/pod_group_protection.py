@@ -17,6 +17,7 @@ from podsched.term.controllers.controller import (
     Objects,
     QueueController,
     Ref,
+    find,
     without_finalizer,
 )
 from podsched.term.controllers.write_queues import Writes
@@ -49,8 +50,8 @@ class PodGroupProtectionController(QueueController):
             self._queue.add(Ref(_GROUP, left))
 
     def _examine(self, ref: Ref, now: Instant) -> None:
-        group = self._objects.get(*ref)
-        if not isinstance(group, PodGroup) or ref.key in self._members:
+        group = find(self._objects, PodGroup, ref.key)
+        if group is None or ref.key in self._members:
             return
         metadata = group.metadata
         if metadata.HasField("deletion_timestamp") and PROTECTION_FINALIZER in metadata.finalizers:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from podsched.api.objects import Pod
-from podsched.term.controllers.controller import Objects
+from podsched.term.controllers.controller import Objects, find
 from podsched.term.controllers.write_queues import Writes
 
 #: Cost of a pod in a namespace without such objects; other pods cost 1.
@@ -57,8 +57,8 @@ class PodPass:
         cost = 0.0
         for key in self._left:
             is_wanted = key.partition("/")[0] in namespaces
-            pod = self._objects.get("Pod", key) if is_wanted else None
-            if isinstance(pod, Pod):
+            pod = find(self._objects, Pod, key) if is_wanted else None
+            if pod is not None:
                 with self._writes.skipping("Pod", key):
                     self._visit(key, pod)
             cost += 1.0 if is_wanted else _PASSED_OVER

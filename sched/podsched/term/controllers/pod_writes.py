@@ -16,7 +16,7 @@ from podsched.api.objects import AnyObject, ObjectMeta, Pod, PodTemplateSpec, ob
 from podsched.api.owners import add_controller, controller_of, follow_template
 from podsched.lib.backoff import exponential
 from podsched.serve.client.errors import AlreadyExists, ClientError, NotFound
-from podsched.term.controllers.controller import metadata_patch, without_finalizer
+from podsched.term.controllers.controller import find, metadata_patch, without_finalizer
 from podsched.term.controllers.owned_pods import (
     EXPECTED_FOR,
     MOST_AT_ONCE,
@@ -182,8 +182,8 @@ class PodWrites:
             return
         for pod_key in list(islice(owned.adoptable, MOST_AT_ONCE)):
             del owned.adoptable[pod_key]
-            pod = self._pods.objects.get("Pod", pod_key)
-            if isinstance(pod, Pod) and _is_adoptable(pod) and self._pods.selects(key, pod):
+            pod = find(self._pods.objects, Pod, pod_key)
+            if pod is not None and _is_adoptable(pod) and self._pods.selects(key, pod):
                 self._adopt(pod_key, pod, owner, finalizer)
         strangers = [
             pod
@@ -191,8 +191,8 @@ class PodWrites:
             if not pod.matches and not pod.is_deleting and pod.uid not in owned.releasing
         ]
         for record in strangers[:MOST_AT_ONCE]:
-            pod = self._pods.objects.get("Pod", record.key)
-            if isinstance(pod, Pod):
+            pod = find(self._pods.objects, Pod, record.key)
+            if pod is not None:
                 self._release(owned, record, pod, owner.metadata.uid, finalizer)
         if owned.adoptable or len(strangers) > MOST_AT_ONCE:
             self._pods.notify(key, at_once=True)
@@ -217,8 +217,8 @@ class PodWrites:
         self._requests.send(key, request, partial(self._look_again, key), done=done)
 
     def _look_again(self, key: str) -> None:
-        pod = self._pods.objects.get("Pod", key)
-        if isinstance(pod, Pod) and _is_adoptable(pod):
+        pod = find(self._pods.objects, Pod, key)
+        if pod is not None and _is_adoptable(pod):
             self._pods.look_for_owners(key, pod)
 
     def _release(

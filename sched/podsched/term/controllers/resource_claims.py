@@ -61,12 +61,10 @@ from podsched.term.controllers.claim_index import (
     GROUP,
     TEMPLATE,
     ClaimIndex,
-    claim_at,
     is_done,
     owner_of,
-    pod_at,
 )
-from podsched.term.controllers.controller import Instant, Objects, QueueController, Ref
+from podsched.term.controllers.controller import Instant, Objects, QueueController, Ref, find
 from podsched.term.controllers.write_queues import AbsentObject, Writes
 from podsched.term.writes.event_recorder import EventRecorder
 
@@ -111,13 +109,13 @@ class ResourceClaimController(QueueController):
             self._sync_pod(ref.key)
 
     def _sync_pod(self, key: str) -> None:
-        pod = pod_at(self._objects, key)
+        pod = find(self._objects, Pod, key)
         if pod is None or is_done(pod) or is_terminating(pod):
             return
         found: dict[str, str] = {}
-        group = self._objects.get(GROUP, group_key(pod))
+        group = find(self._objects, PodGroup, group_key(pod))
         for ref, name in list(claim_names(pod)):
-            of_group = group if isinstance(group, PodGroup) and is_for_group(ref, group) else None
+            of_group = group if group is not None and is_for_group(ref, group) else None
             if ref.resource_claim_template_name:
                 if of_group is None:
                     name = self._generated_claim(key, pod, ref, name)
@@ -125,17 +123,18 @@ class ResourceClaimController(QueueController):
                     name = _claims_of(of_group).get(ref.name, name)
                 if name:
                     found[ref.name] = name
-            claim = claim_at(self._objects, f"{pod.metadata.namespace}/{name}") if name else None
-            if pod.spec.node_name and claim is not None:
-                self._reservations.reserve(pod, ref, claim, of_group)
+            if pod.spec.node_name and name:
+                claim = find(self._objects, ResourceClaim, f"{pod.metadata.namespace}/{name}")
+                if claim is not None:
+                    self._reservations.reserve(pod, ref, claim, of_group)
         known = _claims_of(pod)
         if {**known, **found} != known:
             kept = [{"name": name} for name in known if name not in found]
             self._write_names(key, pod, kept, found)
 
     def _sync_group(self, key: str) -> None:
-        group = self._objects.get(GROUP, key)
-        if not isinstance(group, PodGroup) or is_terminating(group):
+        group = find(self._objects, PodGroup, key)
+        if group is None or is_terminating(group):
             return
         known = _claims_of(group)
         named = dict(known)
@@ -162,15 +161,15 @@ class ResourceClaimController(QueueController):
     ) -> str | None:
         """Return the name of the claim that was generated; if there is none, create it."""
         namespace, kind = owner.metadata.namespace, kind_of(owner).name
-        if name and claim_at(self._objects, f"{namespace}/{name}") is not None:
+        if name and find(self._objects, ResourceClaim, f"{namespace}/{name}") is not None:
             return name
         for owned in self._index.owned[kind].of(owner.metadata.uid):
-            claim = claim_at(self._objects, owned)
+            claim = find(self._objects, ResourceClaim, owned)
             if claim is not None and claim.metadata.annotations.get(POD_CLAIM_NAME) == ref.name:
                 return claim.metadata.name
         wanted = f"{namespace}/{ref.resource_claim_template_name}"
-        template = self._objects.get(TEMPLATE, wanted)
-        if not isinstance(template, ResourceClaimTemplate):
+        template = find(self._objects, ResourceClaimTemplate, wanted)
+        if template is None:
             if self._index.wait_for(wanted, Ref(kind, key)):
                 named = f'"{ref.resource_claim_template_name}"'
                 kinds = "resourceclaimtemplate.resource.k8s.io"
@@ -242,7 +241,7 @@ class _Reservations:
             self._change(claim, {"status": {"reservedFor": [*consumers, mine]}}, ())
 
     def sync(self, key: str, now: Instant) -> None:
-        claim = claim_at(self._objects, key)
+        claim = find(self._objects, ResourceClaim, key)
         if claim is None or not self._is_idle(key, claim):
             self._idle.pop(key, None)
         elif self._idle.setdefault(key, now.monotonic) + IDLE <= now.monotonic:
@@ -272,7 +271,7 @@ class _Reservations:
         """Return whether a scheduler allocated a claim that no pod has reserved or may use."""
         if not claim.status.HasField("allocation") or claim.status.reserved_for:
             return False
-        pods = (pod_at(self._objects, user) for user in self._index.users.of(key))
+        pods = (find(self._objects, Pod, user) for user in self._index.users.of(key))
         unused = all(pod is None or is_done(pod) for pod in pods)
         return unused and CLAIM_FINALIZER in claim.metadata.finalizers
 
@@ -292,7 +291,7 @@ class _Reservations:
             return False, AbsentObject(GROUP, namespace, consumer.name, consumer.uid)
         if consumer.api_group or consumer.resource != "pods":
             return True, None
-        pod = pod_at(self._objects, f"{claim.metadata.namespace}/{consumer.name}")
+        pod = find(self._objects, Pod, f"{claim.metadata.namespace}/{consumer.name}")
         if pod is not None:
             return pod.metadata.uid == consumer.uid and not is_done(pod), None
         if consumer.uid in self._index.deleted:
@@ -305,7 +304,7 @@ class _Reservations:
         pod = (
             None
             if owner is None
-            else pod_at(self._objects, f"{claim.metadata.namespace}/{owner.name}")
+            else find(self._objects, Pod, f"{claim.metadata.namespace}/{owner.name}")
         )
         if owner is None or pod is None or pod.metadata.uid != owner.uid or not is_done(pod):
             return

@@ -21,7 +21,7 @@ from podsched.api.tolerations import NO_EXECUTE, tolerates
 from podsched.lib.groups import Groups
 from podsched.serve.client.informer import Event
 from podsched.telemetry.metrics import ControllerMetrics
-from podsched.term.controllers.controller import Controller, Instant, Objects
+from podsched.term.controllers.controller import Controller, Instant, Objects, find
 from podsched.term.controllers.timed_evictions import Meters, Notices, TimedEvictions
 from podsched.term.controllers.write_queues import Writes
 from podsched.term.writes.event_recorder import EventRecorder
@@ -135,8 +135,7 @@ class TaintEvictionController(Controller):
             self._look_at_pod(key, pod, self._taints_of(node), now)
 
     def _taints_of(self, node: str) -> list[Taint]:
-        found = self._objects.get("Node", node)
-        taints = no_execute_taints(found if isinstance(found, Node) else None)
+        taints = no_execute_taints(find(self._objects, Node, node))
         # A taint that is not seen yet: its event follows in the same batch.
         return [taint for taint in taints if taint_id(taint) in self._taint_seen[node]]
 
@@ -148,9 +147,9 @@ class TaintEvictionController(Controller):
         if taints:
             self._taint_seen[name] = {t: before.get(t, now.wall) for t in map(taint_id, taints)}
         for key in list(self._pods_on.of(name)):
-            pod = self._objects.get("Pod", key)
+            pod = find(self._objects, Pod, key)
             # Objects are those at the end of a batch: this may be a new pod, whose event follows.
-            if isinstance(pod, Pod) and pod.spec.node_name == name:
+            if pod is not None and pod.spec.node_name == name:
                 with self._writes.skipping("Pod", key):
                     self._look_at_pod(key, pod, taints, now)
 

@@ -12,7 +12,7 @@ from podsched.api.objects import Pod
 from podsched.lib.due_times import DueTimes
 from podsched.serve.client.cluster import eviction
 from podsched.telemetry.instruments import Counter, Histogram
-from podsched.term.controllers.controller import Instant, Objects
+from podsched.term.controllers.controller import Instant, Objects, find
 from podsched.term.controllers.write_queues import Writes
 from podsched.term.writes.event_recorder import EventRecorder
 
@@ -102,8 +102,8 @@ class TimedEvictions:
         return None if at is None else now.monotonic + max(0.0, at - now.wall)
 
     def _evict(self, key: str, leaving: _Leaving, now: Instant) -> None:
-        pod = self._objects.get("Pod", key)
-        if not isinstance(pod, Pod) or pod.metadata.uid != leaving.uid:
+        pod = find(self._objects, Pod, key)
+        if pod is None or pod.metadata.uid != leaving.uid:
             self._leaving.pop(key, None)
             return
         self._sent.add(key)

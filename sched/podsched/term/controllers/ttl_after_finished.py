@@ -12,7 +12,7 @@ from podsched.api.objects import AnyObject, Job, seconds_of
 from podsched.lib.due_times import DueTimes
 from podsched.serve.client.cluster import object_deletion
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Controller, Instant, Objects
+from podsched.term.controllers.controller import Controller, Instant, Objects, find
 from podsched.term.controllers.job_plan import finished
 from podsched.term.controllers.write_queues import Writes
 
@@ -36,8 +36,8 @@ class TtlAfterFinishedController(Controller):
 
     def work(self, now: Instant) -> float | None:
         for key, _ in self._due.pop_due(now.monotonic):
-            job = self._objects.get("Job", key)
-            at = _ends_at(job) if isinstance(job, Job) else None
+            job = find(self._objects, Job, key)
+            at = _ends_at(job) if job is not None else None
             if job is None or at is None:
                 continue
             if at > now.wall:  # The time was changed.
