@@ -113,3 +113,59 @@ async def test_cancelling_gives_up_what_has_no_answer() -> None:
     assert call.cancelled
     with pytest.raises(errors.OutcomeUnknown):
         await answer
+
+
+class SlowCall(Call):
+    """A call whose writes wait, and that gRPC cancels when a write is cancelled."""
+
+    async def write(self, raw: bytes) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+
+
+async def test_a_pod_that_is_cancelled_before_it_is_sent_leaves_its_room_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pod_stream, "MAX_UNANSWERED", 2)
+    stream = PodStream(BidiStream(SlowCall()))
+    sending, waiting = (asyncio.create_task(stream.submit(pod(name))) for name in ("a", "b"))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert not stream._room.locked()
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+
+
+async def test_a_cancelled_write_breaks_the_stream_for_all_its_pods() -> None:
+    call = SlowCall()
+    stream = PodStream(BidiStream(call))
+    sending, waiting = (asyncio.create_task(stream.submit(pod(name))) for name in ("a", "b"))
+    await asyncio.sleep(0)
+    sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+    with pytest.raises(errors.Unavailable):
+        await asyncio.wait_for(waiting, 10)
+    with pytest.raises(errors.Unavailable):
+        await stream.close()
+
+
+class EndedCall(Call):
+    """A call that the server has ended without an error: gRPC refuses to write."""
+
+    async def write(self, raw: bytes) -> None:
+        raise asyncio.InvalidStateError
+
+
+async def test_a_pod_after_the_server_has_ended_the_stream_is_not_waited_for() -> None:
+    call = EndedCall()
+    stream = PodStream(BidiStream(call))
+    call.answers.put_nowait(grpc.aio.EOF)
+    await asyncio.wait([stream._answers])
+    answer = await stream.submit(pod("a"))
+    with pytest.raises(errors.OutcomeUnknown):
+        await asyncio.wait_for(answer, 10)

@@ -49,11 +49,12 @@ class PodStream:
         """Send a pod; return a future result, which ``errors.of_result`` converts to an error.
 
         The future raises OutcomeUnknown if the stream breaks before the answer. Raises ClientError
-        if it is already broken: nothing was sent.
+        if it is already broken: nothing was sent. A call that is cancelled while it sends breaks
+        the stream.
         """
         raw = v1.SubmitPodsRequest(pod=pod).SerializeToString()
-        await self._room.acquire()
         async with self._writing:
+            await self._room.acquire()
             if self._broken is not None:
                 self._room.release()
                 raise self._broken
@@ -61,8 +62,13 @@ class PodStream:
             self._unanswered.append(answer)
             try:
                 await self._stream.write(raw)
-            except ClientError:
-                await self._answers  # it has the cause, and has failed the future
+            except ClientError as error:
+                if self._broken is None:
+                    await self._answers  # it has the cause, if there is one
+                self._fail(error)
+            except asyncio.CancelledError:
+                self.cancel()  # gRPC ends a stream of which a write is cancelled
+                raise
             return answer
 
     async def close(self) -> None:
@@ -70,7 +76,8 @@ class PodStream:
         async with self._writing:
             if self._broken is None:
                 await self._stream.done_writing()
-        await self._answers
+        if self._broken is None:
+            await self._answers
         if self._broken is not None:
             raise self._broken
 
@@ -85,14 +92,12 @@ class PodStream:
             while (raw := await self._stream.read()) is not None:
                 for result in v1.SubmitPodsResponse.FromString(raw).results:
                     self._settle(result)
+            if self._unanswered:
+                raise Unavailable("the server ended the stream")
         except ClientError as error:
-            self._broken = error
+            self._fail(error)
         except (IndexError, ValueError):
-            self._broken = errors.Unreadable("a message on the stream is not an answer to a pod")
-        if self._unanswered and self._broken is None:
-            self._broken = Unavailable("the server ended the stream")
-        if self._broken is not None:
-            self._fail(self._broken)
+            self._fail(errors.Unreadable("a message on the stream is not an answer to a pod"))
 
     def _settle(self, result: v1.BatchResult) -> None:
         answer = self._unanswered.popleft()
@@ -101,6 +106,7 @@ class PodStream:
             answer.set_result(result)
 
     def _fail(self, error: ClientError) -> None:
+        self._broken = self._broken or error
         unknown = OutcomeUnknown(error.message, reason=error.reason)
         while self._unanswered:
             answer = self._unanswered.popleft()
