@@ -83,8 +83,6 @@ class Nowhere:
     def changed(self, *_: Any) -> None:
         pass
 
-    unreadable = changed
-
 
 def cache(etcd: Any) -> Awaitable[None]:
     return CacheReflector(etcd, WatchCache(max_events=10, max_bytes=1000)).run()

@@ -11,7 +11,7 @@ import pytest
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject
 from podsched.serve.client.errors import ServerBug
-from podsched.serve.client.informer import EventType
+from podsched.serve.client.informer import EventType, Mirror
 from podsched.serve.kube.cluster import KubeCluster
 from podsched.serve.kube.objects import read_object
 from podsched.serve.kube.reflector import Reflector, WatchEvent
@@ -61,8 +61,8 @@ class Follower:
         self.pods: dict[str, AnyObject] = {}
         self.lists = 0
 
-    async def listed(self, kind: str, objects: dict[str, AnyObject]) -> None:
-        self.pods = objects
+    async def listed(self, kind: str, objects: Mirror) -> None:
+        self.pods = objects.stores[kind]
         self.lists += 1
 
     def get(self, kind: str, key: str) -> AnyObject | None:
@@ -73,10 +73,8 @@ class Follower:
             if event.type is EventType.DELETED:
                 del self.pods[event.key]
             else:
+                assert event.object is not None, f"{kind} {event.key} cannot be read"
                 self.pods[event.key] = event.object
-
-    def unreadable(self, kind: str, key: str, type_: EventType) -> None:
-        raise AssertionError(f"{kind} {key} cannot be read")
 
 
 async def followed(*ids: str) -> tuple[Follower, RecordedHttp, Reflector]:

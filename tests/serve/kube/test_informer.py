@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 
 import pytest
 from structlog.testing import capture_logs
@@ -18,9 +19,9 @@ pytestmark = pytest.mark.looptime
 class Follower:
     """An informer of nodes and pods, and what it has said."""
 
-    def __init__(self, store: KubeStore, *kinds: str) -> None:
+    def __init__(self, store: KubeStore, *kinds: str, http: MemoryHttp | None = None) -> None:
         self.batches: list[Batch] = []
-        self.informer = KubeInformer(MemoryHttp(store), kinds or ["Node", "Pod"])
+        self.informer = KubeInformer(http or MemoryHttp(store), kinds or ["Node", "Pod"])
         self.task = asyncio.create_task(self.informer.run(self.batches.append))
 
     def said(self) -> list[str]:
@@ -155,6 +156,62 @@ async def test_after_410_the_differences_are_delivered(
         "DELETED Pod default/web",
     ]
     assert follower.informer.relists > 0
+
+
+def _spoil(store: KubeStore, node: str) -> None:
+    """Store a version of a node that cannot be decoded."""
+    store.put("nodes", {"metadata": {"name": node}, "spec": "x"})
+
+
+class PairsHttp(MemoryHttp):
+    """A server whose modifications arrive in pairs."""
+
+    async def lines(
+        self, path: str, params: Mapping[str, str]
+    ) -> AsyncGenerator[list[bytes], None]:
+        pair: list[bytes] = []
+        async with aclosing(super().lines(path, params)) as chunks:
+            async for chunk in chunks:
+                pair += chunk
+                if len(pair) == 2 or b"MODIFIED" not in chunk[0]:
+                    yield pair
+                    pair = []
+
+
+async def test_an_object_that_becomes_undecodable_is_gone_after_its_earlier_changes(
+    store: KubeStore,
+) -> None:
+    follower = Follower(store, "Node", http=PairsHttp(store))
+    await follower.informer.synced.wait()
+    follower.said()
+    store.node("n1", cpu="8")
+    _spoil(store, "n1")
+    await asyncio.sleep(1)
+    assert follower.said() == ["MODIFIED Node n1", "DELETED Node n1"]
+    assert follower.informer.undecodable == 1
+    follower.task.cancel()
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_undecodable_objects_that_a_new_list_does_not_have_are_not_counted(
+    store: KubeStore, follower: Follower, streams: bool
+) -> None:
+    store.streams_lists = streams
+    await follower.informer.synced.wait()
+    for name in ("n1", "gone", "stays"):
+        _spoil(store, name)
+    await asyncio.sleep(1)
+    assert follower.informer.undecodable == 3
+    store.down = True
+    store.break_watches()
+    await asyncio.sleep(0.01)
+    store.node("n1")
+    store.remove("nodes", "gone")
+    store.forget()
+    store.down = False
+    await asyncio.sleep(20)
+    assert follower.informer.undecodable == 1
+    assert set(follower.informer.objects("Node")) == {"n1"}
 
 
 async def test_servers_that_stream_no_lists_are_listed_by_pages(store: KubeStore) -> None:

@@ -137,8 +137,13 @@ class Mirror:
             taken.append(self.apply(event.type, kind, key, item))
         return [event for event in taken if event is not None]
 
-    def apply(self, type_: int, kind: str, key: str, item: AnyObject) -> Event | None:
-        """Apply a change to the stores; return it as in ``take``, None if it is left out."""
+    def apply(self, type_: int, kind: str, key: str, item: AnyObject | None) -> Event | None:
+        """Apply a change to the stores; return it as in ``take``, None if it is left out.
+
+        ``item``: None if it cannot be decoded.
+        """
+        if item is None:
+            return self.mark_undecodable(Identity(kind, key), type_)
         if self.undecodable:
             self.undecodable.discard(Identity(kind, key))
         store = self.stores[kind]
@@ -191,9 +196,11 @@ class Mirror:
         return found
 
     def adopt(self, listed: Mirror) -> None:
-        """Replace the stores by ``listed``."""
+        """Replace the stores of the kinds of ``listed``."""
         self.stores.update(listed.stores)
-        self.undecodable = listed.undecodable
+        others = self.stores.keys() - listed.stores.keys()
+        kept = {identity for identity in self.undecodable if identity.kind in others}
+        self.undecodable = kept | listed.undecodable
 
 
 def _metadata_of(item: AnyObject) -> AnyObject:

@@ -18,12 +18,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import AnyObject, Pod
+from podsched.api.objects import Pod
 from podsched.lib.backoff import Backoff
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.errors import ClientError
-from podsched.serve.client.informer import Batch, Event, EventType, Handler, Mirror, MirrorReader
-from podsched.serve.client.undecodable import Identity
+from podsched.serve.client.informer import Batch, Event, Handler, Mirror, MirrorReader
 from podsched.serve.kube.http import KubeHttp
 from podsched.serve.kube.lists import pages
 from podsched.serve.kube.paths import collection
@@ -105,17 +104,15 @@ class KubeInformer(MirrorReader):
             tasks.start(reflector.run(), f"reflector {name}", endless=True)
         await tasks.run()
 
-    async def listed(self, kind: str, objects: dict[str, AnyObject]) -> None:
-        """Replace all objects of a kind, by key; first lists in the order of the kinds."""
+    async def listed(self, kind: str, objects: Mirror) -> None:
+        """Replace all objects of a kind; first lists in the order of the kinds."""
         if not self._delivered[kind].is_set():
             await self._turn_of(kind)
-        listed = Mirror([kind])
-        listed.stores[kind] = objects
         events: list[Event] = []
-        for some in self._mirror.differences(listed):
+        for some in self._mirror.differences(objects):
             events += some
             await asyncio.sleep(0)
-        self._mirror.stores[kind] = objects
+        self._mirror.adopt(objects)
         for start in range(0, max(len(events), 1), _CHUNK):
             self._deliver(events[start : start + _CHUNK], partial=start + _CHUNK < len(events))
             await asyncio.sleep(0)
@@ -127,12 +124,6 @@ class KubeInformer(MirrorReader):
         """Deliver changes, in order."""
         taken = (self._mirror.apply(type_, kind, key, item) for type_, key, item in events)
         self._deliver([event for event in taken if event is not None])
-
-    def unreadable(self, kind: str, key: str, type_: EventType) -> None:
-        """Record an undecodable object; if it was in the store, it is deleted there."""
-        event = self._mirror.mark_undecodable(Identity(kind, key), type_)
-        if event is not None:
-            self._deliver([event])
 
     def _deliver(self, events: Sequence[Event], *, partial: bool = False) -> None:
         assert self._handler is not None

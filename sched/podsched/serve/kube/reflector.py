@@ -34,7 +34,7 @@ from podsched.serve.client.errors import (
     Unavailable,
     Unreadable,
 )
-from podsched.serve.client.informer import EventType
+from podsched.serve.client.informer import EventType, Mirror
 from podsched.serve.kube.discovery import is_served
 from podsched.serve.kube.http import KubeHttp
 from podsched.serve.kube.lists import pages
@@ -60,23 +60,24 @@ _TYPES: Final = {type_.name: type_ for type_ in EventType}
 
 
 class WatchEvent(NamedTuple):
-    """A change of an object; for DELETED with the object's last state."""
+    """A change of an object; for DELETED with the object's last state.
+
+    object: None if it cannot be decoded.
+    """
 
     type: EventType
     key: str
-    object: AnyObject
+    object: AnyObject | None
 
 
 class Sink(Protocol):
     """Receives the lists and changes of a reflector; ``KubeInformer`` implements it."""
 
-    async def listed(self, kind: str, objects: dict[str, AnyObject]) -> None: ...
+    async def listed(self, kind: str, objects: Mirror) -> None: ...
 
     def get(self, kind: str, key: str) -> AnyObject | None: ...
 
     def changed(self, kind: str, events: Sequence[WatchEvent]) -> None: ...
-
-    def unreadable(self, kind: str, key: str, type_: EventType) -> None: ...
 
 
 class Reflector:
@@ -132,7 +133,7 @@ class Reflector:
     async def _stream(self) -> AsyncGenerator[_Response, None]:
         """Yield the changes after ``_version``; list first if there is none."""
         if not self._version and not await is_served(self._http, self._kind):
-            await self._sink.listed(self._kind.name, {})
+            await self._sink.listed(self._kind.name, Mirror([self._kind.name]))
             self.problem = ""
             await asyncio.sleep(_ABSENT_SECONDS)
             return
@@ -152,14 +153,11 @@ class Reflector:
 
     async def _list_is_streamed(self, watch: AsyncGenerator[_Response, None]) -> bool:
         """Read a list from the beginning of a watch; return False if it has none."""
-        listed: dict[str, AnyObject] = {}
+        listed = Mirror([self._kind.name])
         try:
             async for response in watch:
-                for event in response.events:
-                    if event.type is EventType.DELETED:
-                        listed.pop(event.key, None)
-                    else:
-                        listed[event.key] = event.object
+                for type_, key, item in response.events:
+                    listed.apply(type_, self._kind.name, key, item)
                 if response.list_ends:
                     await self._take_list(listed, response.version)
                     return True
@@ -176,18 +174,17 @@ class Reflector:
         return False
 
     async def _list_by_pages(self) -> None:
-        listed: dict[str, AnyObject] = {}
-        version = ""
+        listed, version = Mirror([self._kind.name]), ""
         async for page in pages(self._http, self._path, self._selected):
             for number, item in enumerate(page.get("items") or (), 1):
-                if (event := self._read(EventType.ADDED, item)) is not None:
-                    listed[event.key] = event.object
+                type_, key, message = self._read(EventType.ADDED, item)
+                listed.apply(type_, self._kind.name, key, message)
                 if not number % _TURN:
                     await asyncio.sleep(0)
             version = str((page.get("metadata") or {}).get("resourceVersion", ""))
         await self._take_list(listed, version)
 
-    async def _take_list(self, listed: dict[str, AnyObject], version: str) -> None:
+    async def _take_list(self, listed: Mirror, version: str) -> None:
         if not version:
             raise Unreadable("the list has no resourceVersion")
         await self._sink.listed(self._kind.name, listed)
@@ -229,20 +226,19 @@ class Reflector:
                 if (metadata.get("annotations") or {}).get(_END_OF_LIST) == "true":
                     responses.append(_Response(found, version, True))
                     found = []
-            elif type_ in _TYPES and (event := self._read(_TYPES[type_], content)) is not None:
-                found.append(event)
+            elif type_ in _TYPES:
+                found.append(self._read(_TYPES[type_], content))
         return [*responses, _Response(found, version, False)]
 
-    def _read(self, type_: EventType, content: dict[str, Any]) -> WatchEvent | None:
+    def _read(self, type_: EventType, content: dict[str, Any]) -> WatchEvent:
         metadata = content.get("metadata") or {}
         name, namespace = metadata.get("name"), metadata.get("namespace")
         key = f"{namespace}/{name}" if namespace else str(name)
         try:
-            message = read_object(self._kind, content, self._sink.get(self._kind.name, key))
+            known = self._sink.get(self._kind.name, key)
+            return WatchEvent(type_, key, read_object(self._kind, content, known))
         except UnreadableObjectError:
-            self._sink.unreadable(self._kind.name, key, type_)
-            return None
-        return WatchEvent(type_, key, message)
+            return WatchEvent(type_, key, None)
 
 
 class _Response(NamedTuple):
