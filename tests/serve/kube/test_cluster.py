@@ -141,6 +141,15 @@ async def test_a_victim_of_another_uid_is_left_alone(world: World) -> None:
     assert "default/web" in world.store.objects["pods"]
 
 
+async def test_a_deletion_that_a_busy_server_refuses_is_not_said_to_violate_a_budget(
+    world: World,
+) -> None:
+    busy = refusal(429, "TooManyRequests", "too many requests", retry_after=30)
+    world.store.fail(busy, method="DELETE")
+    result = await world.evict(ignore_disruption_budgets=True)
+    assert (result.code, result.reason) == (14, "")
+
+
 async def test_an_eviction_that_a_budget_refuses_is_not_tried_again(world: World) -> None:
     refused = refusal(429, "TooManyRequests", "would violate the budget", retry_after=10)
     world.store.fail(refused, path="/eviction", times=5)
