@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 import typer
 
+from podsched.api.kinds import KINDS
 from podsched.api.objects import Pod
-from podsched.cli.wait import parse_state
+from podsched.cli.targets import Target
+from podsched.cli.wait import parse_state, wait_for
+from podsched.testing.fake_cluster import FakeCluster
+from support.command_client import CommandClient
+from support.engine_world import pod as pod_of
 
 
 def pod() -> Pod:
@@ -45,3 +50,13 @@ def test_an_unknown_state_is_a_usage_error(state: str) -> None:
     with pytest.raises(typer.Exit) as ended:
         parse_state(state)
     assert ended.value.exit_code == 2
+
+
+@pytest.mark.parametrize(("state", "ended"), [("create", True), ("delete", False)])
+async def test_without_time_to_wait_the_state_is_looked_at_once(state: str, ended: bool) -> None:
+    cluster = FakeCluster()
+    cluster.create(pod_of("a", {}))
+    client = CommandClient(cluster)
+    target = Target(KINDS["Pod"], "a", "default")
+    assert await wait_for(client, target, state, "0s") is ended  # type: ignore[arg-type]
+    assert client.calls == ["get Pod a"]

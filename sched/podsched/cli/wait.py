@@ -86,35 +86,43 @@ def wait(
     Examples: sched wait pod/web-0 --for=condition=PodScheduled;
     sched wait pods -l app=web --for=jsonpath={.status.phase}=Running --timeout=1m
     """
-    reached = parse_state(state)
-    limit = seconds_or_fail("--timeout", timeout)
-    may_be_missing = state in ("delete", "create")
-
-    async def one(client: ApiClient, target: Target) -> bool:
-        try:
-            async with asyncio.timeout(limit):
-                while True:
-                    obj: AnyObject | None = None
-                    try:
-                        obj = await target.get(client)
-                    except NotFound as exc:
-                        if not may_be_missing:
-                            report(exc)
-                            return False
-                    if reached(obj):
-                        done = {"delete": "deleted", "create": "created"}
-                        say(f"{target} {done.get(state, 'condition met')}")
-                        return True
-                    await asyncio.sleep(_PAUSE)
-        except TimeoutError:
-            say(f"error: timed out after {timeout} waiting for {state} on {target}", error=True)
-            return False
+    parse_state(state), seconds_or_fail("--timeout", timeout)  # exits if one is malformed
 
     async def work(client: ApiClient) -> bool:
         wanted = await resolve(client, parse_targets(targets, namespace), selector)
         if not wanted and state != "delete":
             fail("no matching resources found")
-        return all(await asyncio.gather(*(one(client, target) for target in wanted)))
+        waits = (wait_for(client, target, state, timeout) for target in wanted)
+        return all(await asyncio.gather(*waits))
 
     if not with_client(server, work):
         raise typer.Exit(FAILED)
+
+
+async def wait_for(client: ApiClient, target: Target, state: str, timeout: str) -> bool:
+    """Wait until an object is in a state, and print it; return whether it is. Raises ClientError.
+
+    ``timeout``: a duration; with 0s it looks at the object once.
+    """
+    reached, limit = parse_state(state), seconds_or_fail("--timeout", timeout)
+    may_be_missing = state in ("delete", "create")
+    try:
+        async with asyncio.timeout(limit or None):
+            while True:
+                obj: AnyObject | None = None
+                try:
+                    obj = await target.get(client)
+                except NotFound as exc:
+                    if not may_be_missing:
+                        report(exc)
+                        return False
+                if reached(obj):
+                    done = {"delete": "deleted", "create": "created"}
+                    say(f"{target} {done.get(state, 'condition met')}")
+                    return True
+                if not limit:
+                    raise TimeoutError
+                await asyncio.sleep(_PAUSE)
+    except TimeoutError:
+        say(f"error: timed out after {timeout} waiting for {state} on {target}", error=True)
+        return False
