@@ -9,7 +9,7 @@ import pytest
 from podsched.api.objects import Node, Pod
 from podsched.cli.drain import Rules, drain_node
 from podsched.cli.options import DryRun
-from podsched.serve.client.errors import Forbidden, Unavailable
+from podsched.serve.client.errors import Forbidden, PreconditionFailed, Unavailable
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2 as v1
 from support.command_client import CommandClient, Fault, Inhabitants
@@ -78,6 +78,28 @@ async def test_a_pod_that_must_not_be_evicted_is_an_error_and_the_others_go(
     said = capsys.readouterr()
     assert "error: pod/b: you may not evict it" in said.err
     assert "drained" not in said.out
+
+
+@pytest.mark.parametrize("dry_run", list(DryRun))
+async def test_a_pod_whose_name_another_pod_has_meanwhile_is_gone(
+    dry_run: DryRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drained = Drained()
+    evict = drained.client.evict
+
+    async def replaced(request: v1.EvictRequest) -> Pod:
+        if request.name == "b":
+            drained.cluster.delete("Pod", "default/b")
+            fresh = pod("b", {"nodeName": "elsewhere"})
+            fresh.metadata.uid = "another"
+            drained.cluster.create(fresh)
+            raise PreconditionFailed("the pod has another uid")
+        return await evict(request)
+
+    drained.client.evict = replaced  # type: ignore[method-assign]
+    async with drained.inhabitants.at_work():
+        assert await drain_node(drained.client, "n", "", RULES, dry_run) == 0  # type: ignore[arg-type]
+    assert "error" not in capsys.readouterr().err
 
 
 async def test_ctrl_c_says_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:

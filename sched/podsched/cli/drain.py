@@ -31,7 +31,13 @@ from podsched.config.flags import flag
 from podsched.lib.counted import counted
 from podsched.lib.tasks import task_group
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import ClientError, DisruptionBudget, NotFound, Unavailable
+from podsched.serve.client.errors import (
+    ClientError,
+    DisruptionBudget,
+    NotFound,
+    PreconditionFailed,
+    Unavailable,
+)
 from podsched.v1.api_pb2 import EvictRequest, Preconditions
 
 _MIRROR = "kubernetes.io/config.mirror"
@@ -215,7 +221,7 @@ async def _try_evicting(client: ApiClient, pod: Pod, grace: int | None) -> None:
     name, suffix = pod.metadata.name, DryRun.SERVER.suffix
     try:
         await client.evict(eviction(pod, grace_period_seconds=grace, dry_run=True))
-    except NotFound:
+    except (NotFound, PreconditionFailed):
         return
     except DisruptionBudget as refusal:
         say(f"pod/{name} would wait{suffix}: {refusal}")
@@ -227,7 +233,7 @@ async def _evict(client: ApiClient, pod: Pod, grace: int | None) -> None:
     """Evict a pod as soon as budgets permit it."""
     request = eviction(pod, grace_period_seconds=grace)
     waiting = False
-    with suppress(NotFound):
+    with suppress(NotFound, PreconditionFailed):
         while True:
             try:
                 await client.evict(request)
