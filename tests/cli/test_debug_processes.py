@@ -1,6 +1,10 @@
+import urllib.request
+from http.client import BadStatusLine
+
 import pytest
 
-from podsched.cli.debug import process_of
+from podsched.cli.debug import MIB, Archive, Process, add_process, process_of
+from podsched.serve.client.channels import ClientOptions
 
 SERVERS = ["127.0.0.1:7443"]
 
@@ -34,3 +38,16 @@ def test_a_process_of_the_cluster_is_known_by_its_command_line(line: str, url: s
 )
 def test_other_processes_are_not(line: str) -> None:
     assert process_of(line.split(), 7, SERVERS) is None
+
+
+async def test_a_port_that_speaks_no_http_is_reported_and_the_rest_is_packed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def answer(*_: object, **__: object) -> None:
+        raise BadStatusLine("\x00\x00\x12\x04")
+
+    monkeypatch.setattr(urllib.request, "urlopen", answer)
+    archive = Archive(MIB)
+    await add_process(archive, Process("named-0", "http://127.0.0.1:7443"), ClientOptions())
+    assert archive.missing == ["named-0: http://127.0.0.1:7443: no valid HTTP answer"]
+    assert not archive.reached

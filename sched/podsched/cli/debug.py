@@ -16,6 +16,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -353,8 +354,11 @@ async def add_process(archive: Archive, process: Process, options: ClientOptions
         except urllib.error.HTTPError as error:
             if path not in _OPTIONAL or error.code != 404:
                 archive.miss(f"{process.name}{path}", f"HTTP {error.code}")
-        except (OSError, ValueError) as error:
-            archive.miss(process.name, f"{process.url}: {getattr(error, 'reason', error)}")
+        except (OSError, ValueError, HTTPException) as error:
+            why = getattr(error, "reason", error)
+            if isinstance(error, HTTPException):
+                why = "no valid HTTP answer"
+            archive.miss(process.name, f"{process.url}: {why}")
             return
         else:
             archive.reached = True
