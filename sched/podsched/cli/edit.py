@@ -28,6 +28,10 @@ from podsched.cli.targets import (
 )
 from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import Conflict
+
+#: Max attempts to change a node that others change, too.
+_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +161,36 @@ def taint(
     parsed = [_parse_taint(change) for change in changes]
 
     async def one(client: ApiClient, name: str) -> None:
-        node = await client.get("Node", name)
-        taints = _tainted(to_manifest(node).get("spec", {}).get("taints", []), parsed)
-        patch = {"spec": {"taints": taints or None}}
-        await client.patch("Node", name, patch, dry_run=given.dry_run.asked)
+        await set_taints(client, name, parsed, given.dry_run)
         done = "untainted" if all(p[3] for p in parsed) else "tainted"
         say(f"node/{name} {done}{given.dry_run.suffix}")
 
     for_each(given.server, _nodes(names, given), one)
+
+
+async def set_taints(
+    client: ApiClient,
+    name: str,
+    changes: Sequence[tuple[str, str, str, bool]],
+    dry_run: DryRun,
+) -> None:
+    """Change the taints of a node. Raises ClientError, Conflict if it keeps changing.
+
+    A patch replaces all taints, so it must not be applied to a node that was tainted meanwhile.
+    """
+    for left in reversed(range(_ATTEMPTS)):
+        node = await client.get("Node", name)
+        taints = _tainted(to_manifest(node).get("spec", {}).get("taints", []), changes)
+        patch = {
+            "metadata": {"resourceVersion": node.metadata.resource_version},
+            "spec": {"taints": taints or None},
+        }
+        try:
+            await client.patch("Node", name, patch, dry_run=dry_run.asked)
+            return
+        except Conflict:
+            if not left:
+                raise
 
 
 def _tainted(

@@ -1,0 +1,65 @@
+"""Changes of single aspects of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from podsched.api.objects import AnyObject, Node
+from podsched.cli.edit import set_taints
+from podsched.cli.options import DryRun
+from podsched.serve.client.errors import Conflict
+from podsched.testing.fake_cluster import FakeCluster
+from support.command_client import CommandClient
+
+ADDED = [("dedicated", "gpu", "NoSchedule", False)]
+
+
+class Contested(CommandClient):
+    """A node that a controller taints while a command changes its taints."""
+
+    def __init__(self, times: int) -> None:
+        cluster = FakeCluster()
+        node = Node()
+        node.metadata.name = "n"
+        cluster.create(node)
+        super().__init__(cluster)
+        self.times = times
+
+    async def patch(
+        self,
+        kind: str,
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        dry_run: bool = False,
+    ) -> AnyObject:
+        if self.times:
+            self.times -= 1
+            node = self.node()
+            node.spec.taints.add(key=f"by-controller-{self.times}", effect="NoExecute")
+            self.cluster.update(node)
+        current = self.node().metadata.resource_version
+        if patch.get("metadata", {}).get("resourceVersion", current) != current:
+            raise Conflict("the object has been modified")
+        return await super().patch(kind, name, patch, namespace, dry_run=dry_run)
+
+    def node(self) -> Node:
+        [node] = self.cluster.objects("Node")
+        assert isinstance(node, Node)
+        return node
+
+
+async def test_a_taint_that_a_controller_sets_meanwhile_is_kept() -> None:
+    client = Contested(2)
+    await set_taints(client, "n", ADDED, DryRun.NONE)  # type: ignore[arg-type]
+    keys = [taint.key for taint in client.node().spec.taints]
+    assert keys == ["by-controller-1", "by-controller-0", "dedicated"]
+
+
+async def test_a_node_that_changes_again_and_again_is_a_conflict() -> None:
+    with pytest.raises(Conflict):
+        await set_taints(Contested(1000), "n", ADDED, DryRun.NONE)  # type: ignore[arg-type]
