@@ -11,8 +11,10 @@ import pytest
 from podsched.ask.decisions.frames import FrameWriter
 from podsched.ask.decisions.log import DecisionLog, facts_of
 from podsched.ask.decisions.stores import DirectoryStore
+from podsched.cli.decisions import Known, forget, unseen
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import DecisionMetrics
+from podsched.v1.decisions_pb2 import DecisionRecord
 from support.commands import Commands
 
 sched = Commands()
@@ -120,3 +122,27 @@ def test_mistakes_are_told_in_a_line(directory: Path, arguments: list[str], mess
     assert done.code == 2
     assert done.err.startswith(message)
     assert done.err.count("\n") == 1
+
+
+def record(number: int, decided: int, outcome: str = "", ended: int = 0) -> DecisionRecord:
+    made = DecisionRecord(replica="r", number=number, outcome=outcome)
+    made.decided_time.FromSeconds(decided)
+    if ended:
+        made.ended_time.FromSeconds(ended)
+    return made
+
+
+def test_a_decision_is_shown_again_once_its_outcome_is_known() -> None:
+    known: Known = {}
+    assert unseen(known, [record(1, 10)]) == [record(1, 10)]
+    assert unseen(known, [record(1, 10)]) == []
+    bound = record(1, 10, "Scheduled", ended=12)
+    assert unseen(known, [bound]) == [bound]
+    assert unseen(known, [bound]) == []
+
+
+def test_a_long_watch_remembers_only_the_decisions_that_it_may_find_again() -> None:
+    known: Known = {}
+    unseen(known, [record(1, 10), record(2, 10, "Scheduled", ended=30), record(3, 40)])
+    forget(known, before=20)
+    assert [number for _, number in known] == [2, 3]

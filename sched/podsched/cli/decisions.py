@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,24 +136,51 @@ def decisions(
 
 Look = Callable[[DecisionsRequest], Awaitable[Sequence[DecisionRecord]]]
 """Returns the latest decisions that match, the oldest first."""
+Known = dict[tuple[str, int], DecisionRecord]
+"""Decisions by replica and number."""
 
 
 async def _follow(
     look: Look, request: DecisionsRequest, view: _View, shown: Sequence[DecisionRecord]
 ) -> None:
     """Show new decisions, and show open ones again when their outcome is known."""
-    known = {(r.replica, r.number): r.outcome for r in shown}
+    known = _by_number(shown)
     latest = max((seconds_of(r.decided_time) for r in shown), default=time.time())
     while True:
         await asyncio.sleep(_LOOK_EVERY)
         again = deepcopy(request)
         again.limit = MOST
         _set_since(again, max(seconds_of(request.since), latest - _OPEN_FOR))
-        new = [r for r in await look(again) if known.get((r.replica, r.number)) != r.outcome]
-        if new:
+        if new := unseen(known, await look(again)):
             view.show(new)
-            known |= {(r.replica, r.number): r.outcome for r in new}
             latest = max(latest, *(seconds_of(r.decided_time) for r in new))
+            forget(known, latest - 2 * _OPEN_FOR)
+
+
+def unseen(known: Known, found: Iterable[DecisionRecord]) -> list[DecisionRecord]:
+    """Return the decisions that are not known, or not with this outcome; from now on they are."""
+    new = {
+        key: record
+        for key, record in _by_number(found).items()
+        if key not in known or known[key].outcome != record.outcome
+    }
+    known.update(new)
+    return list(new.values())
+
+
+def forget(known: Known, before: float) -> None:
+    """Forget the decisions that ended earlier, and are found no more; ``before``: Unix seconds."""
+    for key in [key for key, record in known.items() if seconds_of(_ended(record)) < before]:
+        del known[key]
+
+
+def _by_number(records: Iterable[DecisionRecord]) -> Known:
+    return {(record.replica, record.number): record for record in records}
+
+
+def _ended(record: DecisionRecord) -> Timestamp:
+    """Return when a decision ended; if it is open, when it was made."""
+    return record.ended_time if record.HasField("ended_time") else record.decided_time
 
 
 def _asking(client: ApiClient) -> Look:
@@ -162,18 +189,15 @@ def _asking(client: ApiClient) -> Look:
     async def look(request: DecisionsRequest) -> Sequence[DecisionRecord]:
         page = deepcopy(request)
         page.limit = min(_PAGE, request.limit)
-        found: dict[tuple[str, int], DecisionRecord] = {}
+        found: Known = {}
         while len(found) < request.limit:
             answer = await client.decisions(page, timeout=_TIMEOUT)
             before = len(found)
-            found = {(r.replica, r.number): r for r in answer.records} | found
+            found = _by_number(answer.records) | found
             if not answer.more or len(found) == before:
                 break
             # The next page repeats decisions that ended at this time; ``found`` has them once.
-            ends = (
-                r.ended_time if r.HasField("ended_time") else r.decided_time for r in answer.records
-            )
-            page.until.CopyFrom(min(ends, key=seconds_of))
+            page.until.CopyFrom(min(map(_ended, answer.records), key=seconds_of))
         records = sorted(found.values(), key=lambda record: seconds_of(record.decided_time))
         return records[-request.limit :]
 
