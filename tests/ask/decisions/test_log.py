@@ -107,6 +107,23 @@ def test_a_full_buffer_drops_and_counts() -> None:
     assert logged.metrics.dropped.labels().value == 1
 
 
+def test_outcomes_that_the_full_buffer_dropped_keep_no_later_decision_out() -> None:
+    logged = Logged()
+    names = [f"p{number}" for number in range(MOST_BUFFERED)]
+    for name in names:  # each fills a place of the buffer, so that the outcomes have none
+        logged.decide(name)
+    for name in names:
+        logged.bind(name)
+    logged.log.flush()
+    logged.decide("a", "b")
+    logged.bind("a", "b")
+    (record,) = logged.found(name="b", namespace="default")
+    assert record.outcome == "Scheduled"
+    assert logged.metrics.dropped.labels().value == 0
+    (open_one,) = logged.found(name=names[-1], namespace="default")
+    assert open_one.outcome == ""
+
+
 def test_a_disk_without_room_costs_decisions_and_nothing_else() -> None:
     logged = Logged(Full())
     logged.decide("a")

@@ -200,6 +200,8 @@ class DecisionLog:
         #: no lock is needed.
         self._put = self._taken = 0
         self._number = 0
+        #: Whether entries without decisions were dropped since the last flush.
+        self._lost_outcomes = False
         self._waiting = _WaitingRows()
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -232,6 +234,7 @@ class DecisionLog:
         waiting = self._put - self._taken + len(self._waiting)
         if (pods and waiting + pods > MOST_BUFFERED) or len(self._buffer) > MOST_BUFFERED:
             self._metrics.dropped.inc(pods)
+            self._lost_outcomes |= not pods
             return
         self._put += pods
         self._buffer.append(entry)
@@ -257,6 +260,7 @@ class DecisionLog:
         """Empty the buffer; return the rows that are complete."""
         done: list[list[Any]] = []
         waiting = self._waiting
+        lost, self._lost_outcomes = self._lost_outcomes, False
         for _ in range(len(self._buffer)):
             kind, *entry = self._buffer.popleft()
             if kind == "decided":
@@ -279,9 +283,16 @@ class DecisionLog:
                 self._taken += 1
             else:
                 # A new term: open decisions of the one before it will never get an outcome.
-                done += waiting.overdue(math.inf)
-                self._waiting = waiting = _WaitingRows(waiting.since_epoch)
+                done += self._give_up()
+                waiting = self._waiting
                 self._writer.write_facts(entry[0])
+        # Those of them whose outcome was dropped would wait, and take room, until the next term.
+        return done + self._give_up() if lost else done
+
+    def _give_up(self) -> list[list[Any]]:
+        """Return the open decisions, to be written as they are; wait for none of them any more."""
+        done = self._waiting.overdue(math.inf)
+        self._waiting = _WaitingRows(self._waiting.since_epoch)
         return done
 
     # ------------------------------------------------------------------ reading
