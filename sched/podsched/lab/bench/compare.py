@@ -21,7 +21,7 @@ import platform
 import secrets
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +43,7 @@ from podsched.lab.bench.control_plane import (
     NotComparableError,
     binaries,
     check_versions,
+    comes_true,
     control_plane,
     version_of,
 )
@@ -208,14 +209,14 @@ class _Runner:
         """
         left, bound = set(keys), self._pods.bound
 
-        def all_bound() -> bool:
+        async def all_bound() -> bool:
             left.difference_update(bound)
             return not left
 
         pids = {"scheduler": process.pid, **self._plane.pids, "client": os.getpid()}
         await self._until_it_leads(process, namespace)
         before, began = usage_of(pids), time.monotonic()
-        await _until(all_bound, process, _BINDS_WITHIN)
+        await comes_true(all_bound, process, _BINDS_WITHIN, LOOK_EVERY)
         await _until_idle(process)
         cpu = spent(before, usage_of(pids), len(keys) - len(left))
         return throughput((bound[key] for key in keys if key in bound), began), cpu
@@ -223,17 +224,16 @@ class _Runner:
     async def _until_it_leads(self, process: ManagedProcess, namespace: str) -> None:
         """Wait until a scheduler holds its lease. Raises ProcessFailed, ClientError."""
         path = of_object(KINDS["Lease"], KUBE_SCHEDULER, namespace)
-        deadline = time.monotonic() + _LEADS_WITHIN
-        while time.monotonic() < deadline:
-            _check_running(process)
+
+        async def leads() -> bool:
             with suppress(NotFound):
                 lease = await self._http.request("GET", path)
-                if lease.get("spec", {}).get("holderIdentity"):
-                    return
-            await asyncio.sleep(LOOK_EVERY)
-        raise ProcessFailed(
-            f"{process.spec.name} did not lead within {_LEADS_WITHIN:g} s:\n{process.log_tail()}"
-        )
+                return bool(lease.get("spec", {}).get("holderIdentity"))
+            return False
+
+        if not await comes_true(leads, process, _LEADS_WITHIN, LOOK_EVERY):
+            late = f"did not lead within {_LEADS_WITHIN:g} s:\n{process.log_tail()}"
+            raise ProcessFailed(f"{process.spec.name} {late}")
 
     def _process(self, scheduler: str, namespace: str) -> ManagedProcess:
         config = self._data / f"{namespace}.yaml"
@@ -361,17 +361,6 @@ class _Objects:
                     await asyncio.sleep(0.5)
 
 
-async def _until(reached: Callable[[], bool], process: ManagedProcess, within: float) -> None:
-    """Wait until a condition is true, at most ``within`` seconds.
-
-    Raises ProcessFailed if the process ends before.
-    """
-    deadline = time.monotonic() + within
-    while not reached() and time.monotonic() < deadline:
-        _check_running(process)
-        await asyncio.sleep(LOOK_EVERY)
-
-
 async def _until_idle(process: ManagedProcess) -> None:
     """Wait until a process has little left to do, such as Events: at most _IDLE_WITHIN seconds."""
     before = Usage()
@@ -381,11 +370,6 @@ async def _until_idle(process: ManagedProcess) -> None:
             return
         before = now
         await asyncio.sleep(1)
-
-
-def _check_running(process: ManagedProcess) -> None:
-    if process.exit_code is not None:
-        raise ProcessFailed(f"{process.spec.name} ended:\n{process.log_tail()}")
 
 
 async def _about(scheduler: str, server: str, etcd: str) -> dict[str, str]:

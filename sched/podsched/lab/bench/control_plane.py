@@ -10,8 +10,9 @@ import asyncio
 import os
 import re
 import secrets
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -161,17 +162,30 @@ def _arguments(data: Path, etcd: str, port: int, token: str) -> list[str]:
 
 async def _until_ready(server: ManagedProcess, kubeconfig: Path) -> None:
     http = KubeHttp(from_kubeconfig(kubeconfig), timeout=2.0, wait_for_server=False)
+
+    async def is_ready() -> bool:
+        with suppress(ClientError):
+            await http.request_bytes("GET", "/readyz")
+            return True
+        return False
+
     try:
-        async with asyncio.timeout(READY_WITHIN):
-            while True:
-                if server.exit_code is not None:
-                    raise ProcessFailed(f"{API_SERVER} ended:\n{server.log_tail()}")
-                try:
-                    await http.request_bytes("GET", "/readyz")
-                    return
-                except ClientError:
-                    await asyncio.sleep(_LOOK_EVERY)
-    except TimeoutError:
-        raise ProcessFailed(f"{API_SERVER} did not become ready:\n{server.log_tail()}") from None
+        if not await comes_true(is_ready, server, READY_WITHIN, _LOOK_EVERY):
+            raise ProcessFailed(f"{API_SERVER} did not become ready:\n{server.log_tail()}")
     finally:
         await http.close()
+
+
+async def comes_true(
+    condition: Callable[[], Awaitable[bool]], process: ManagedProcess, within: float, every: float
+) -> bool:
+    """Return whether a condition is true within some seconds, looking ``every`` so many.
+
+    Raises ProcessFailed if a process ends before.
+    """
+    deadline = time.monotonic() + within
+    while not (true := await condition()) and time.monotonic() < deadline:
+        if process.exit_code is not None:
+            raise ProcessFailed(f"{process.spec.name} ended:\n{process.log_tail()}")
+        await asyncio.sleep(every)
+    return true
