@@ -18,7 +18,7 @@ from podsched.ask.explain.explanation import (
     reference,
     replace_wake_events,
 )
-from podsched.ask.explain.pod_group import pod_group_standing
+from podsched.ask.explain.pod_group import pod_group_standing, standing_answer
 from podsched.ask.explain.preempting import add_preemption
 from podsched.ask.queues.waiting import add_admission
 from podsched.decide.evaluation.filtering import counting_nominees
@@ -97,10 +97,9 @@ def _explain_group(state: SchedulingState, key: str, clock: Clock) -> Explanatio
 
     Returns None if there is neither the group nor a member of it.
     """
-    standing = pod_group_standing(state.cache.cluster, key)
-    if not standing.exists and not standing.members:
+    answer = standing_answer(state.cache.cluster, key)
+    if answer is None:
         return None
-    answer = Explanation(pod_group=standing, message=standing.message)
     answer.answered_by.revision = state.revision
     members = sorted(state.cache.cluster.members(key), key=lambda pod: pod.name)
     waiting = [pod for pod in members if pod.uid not in state.cache.held]

@@ -19,7 +19,7 @@ from podsched.ask.explain.explanation import (
     reference,
     replace_wake_events,
 )
-from podsched.ask.explain.pod_group import pod_group_standing
+from podsched.ask.explain.pod_group import pod_group_standing, standing_answer
 from podsched.ask.explain.preempting import add_preemption
 from podsched.ask.queues.counting import admission_of
 from podsched.ask.queues.node_room import add_node_room
@@ -77,11 +77,11 @@ def explain_offline(
 def _explain_group(
     world: World, key: str, request: ExplainRequest, is_over: Callable[[], bool]
 ) -> Explanation | None:
-    standing = pod_group_standing(world.cluster, key)
-    if not standing.exists and not standing.members:
+    answer = standing_answer(world.cluster, key)
+    if answer is None:
         return None
-    answer = Explanation(pod_group=standing, message=standing.message, notes=[OFFLINE])
-    waits = standing.with_node < standing.members
+    answer.notes.append(OFFLINE)
+    waits = answer.pod_group.with_node < answer.pod_group.members
     answer.state = PodState.PENDING if waits else PodState.BOUND
     explain_pod_group(answer, world, key, is_over, changes=request.changes)
     return answer

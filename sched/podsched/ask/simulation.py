@@ -30,7 +30,6 @@ from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
 from podsched.config.profiles import ALL
-from podsched.decide.evaluation.diagnosis import Diagnosis
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.simulated_handle import SimulatedHandle
@@ -211,9 +210,7 @@ def _choose(fitting: Fitting, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _unschedulable(fitting: Fitting, result: dict[str, Any]) -> dict[str, Any]:
-    outcome = fitting.outcome if fitting.pre.status.ok else None
-    message = Diagnosis(len(fitting.outcome.rows), fitting.pre, outcome).fit_error()
-    result = {"outcome": "Unschedulable", **result, "message": message}
+    result = {"outcome": "Unschedulable", **result, "message": fitting.diagnosis.fit_error()}
     for named in fitting.runtime.post_filter:
         if isinstance(named.plugin, ExplainsPreemption):
             report = named.plugin.explain_preemption(

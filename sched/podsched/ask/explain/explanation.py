@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from podsched.api.objects import Pod
 from podsched.ask.explain.fitting import Choosing, Fitting, fit
 from podsched.cache.objects import ClusterState
-from podsched.decide.evaluation.diagnosis import Diagnosis
 from podsched.decide.evaluation.filtering import filter_one
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import Named, ProfileRuntime
@@ -199,8 +198,7 @@ def explain_fit(
 
 
 def _add_rejection(answer: Explanation, fitting: Fitting) -> None:
-    outcome = fitting.outcome if fitting.pre.status.ok else None
-    diagnosis = Diagnosis(answer.nodes, fitting.pre, outcome)
+    diagnosis = fitting.diagnosis
     answer.message = diagnosis.fit_error()
     plugins = {*diagnosis.unschedulable_plugins, *diagnosis.pending_plugins}
     answer.wake_events.extend(wake_events(fitting.runtime, plugins))

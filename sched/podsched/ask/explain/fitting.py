@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from podsched.cache.objects import ClusterState
+from podsched.decide.evaluation.diagnosis import Diagnosis
 from podsched.decide.evaluation.filtering import (
     ProfileFilters,
     fork_with_nominees,
@@ -43,6 +44,12 @@ class Fitting:
         """The rows on which the pod fits."""
         rows: Rows = self.outcome.rows[self.outcome.plugin == PASSED]
         return rows
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        """Why the pod fits none of the nodes."""
+        outcome = self.outcome if self.pre.status.ok else None
+        return Diagnosis(len(self.outcome.rows), self.pre, outcome)
 
     @property
     def filters(self) -> ProfileFilters:

@@ -8,10 +8,21 @@ from podsched.api.conditions import POD_GROUP_SCHEDULED, POD_SCHEDULED, pod_cond
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import REASON_UNSCHEDULABLE, pod_group, stored_group
 from podsched.framework.pods import PodInfo
-from podsched.v1.scheduling_pb2 import PodGroupStanding
+from podsched.v1.scheduling_pb2 import Explanation, PodGroupStanding
 
 #: Max stuck members that are listed.
 MAX_MEMBERS: Final = 5
+
+
+def standing_answer(cluster: ClusterView, key: str) -> Explanation | None:
+    """Return an explanation with the state of a group.
+
+    None if there is neither the group nor a member of it.
+    """
+    standing = pod_group_standing(cluster, key)
+    if not standing.exists and not standing.members:
+        return None
+    return Explanation(pod_group=standing, message=standing.message)
 
 
 def pod_group_standing(cluster: ClusterView, key: str) -> PodGroupStanding:

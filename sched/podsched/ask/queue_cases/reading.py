@@ -2,7 +2,7 @@
 
 Quantities are strings as in Kubernetes; ``usage`` has amounts keyed "flavor/resource"; times are
 seconds from now, and an absent creation is the earliest. A missing part raises BadCase, a wrong
-type BadCase or ManifestError, an invalid quantity QuantityError.
+type BadCase, ManifestError or ParseError, an invalid quantity QuantityError.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from google.protobuf import json_format
+
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import from_manifest
-from podsched.api.objects import Taint, Toleration
-from podsched.api.selectors import Requirement, requirement
+from podsched.api.objects import LabelSelector, Taint, Toleration
+from podsched.api.selectors import Requirement, compile_selector, requirement
 from podsched.queues.amounts import amount
 from podsched.queues.objects import PodSet, Workload
 from podsched.queues.order import queue_time
@@ -158,12 +160,8 @@ def _requirements(expressions: Iterable[Mapping[str, Any]]) -> Iterable[Requirem
 
 def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
     """Whether a namespaceSelector matches labels: null matches nothing, {} everything."""
-    if selector is None:
-        return False
-    wanted = selector.get("matchLabels", {}).items()
-    return all(labels.get(key) == value for key, value in wanted) and all(
-        one.matches(labels) for one in _requirements(selector.get("matchExpressions", ()))
-    )
+    read = None if selector is None else json_format.ParseDict(dict(selector), LabelSelector())
+    return compile_selector(read).matches(labels)
 
 
 def key_of(written: Mapping[str, Any]) -> str:
