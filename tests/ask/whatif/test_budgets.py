@@ -34,6 +34,14 @@ def test_a_budget_without_a_status_is_counted(spec: dict[str, str], allowed: int
     assert Budgets([budget("web", **spec)], pods).all[0].allowed == allowed
 
 
+@pytest.mark.parametrize("field", ["min_available", "max_unavailable"])
+def test_a_budget_whose_number_cannot_be_read_permits_nothing(field: str) -> None:
+    """Its controller cannot read it either, and never says how many evictions it permits."""
+    pods = [owned(f"web-{i}", "a") for i in range(2)]
+    budgets = Budgets([budget("web", **{field: "many"})], pods)
+    assert budgets.refusal(pods[0]) == "budget web needs 2 healthy pods and has 2"
+
+
 def test_a_pod_that_is_being_deleted_is_not_counted_as_healthy() -> None:
     pods = [owned(f"web-{i}", "a") for i in range(2)]
     pods[0].metadata.deletion_timestamp.GetCurrentTime()

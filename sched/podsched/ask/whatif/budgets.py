@@ -109,9 +109,12 @@ def _read(budget: PodDisruptionBudget, running: Iterable[Pod]) -> Budget:
         return read
     covered = [pod for pod in running if read.covers(pod)]
     read.healthy = sum(map(_healthy, covered))
-    if spec.HasField("min_available"):
-        read.desired = scaled_value(spec.min_available, len(covered))
-    elif spec.HasField("max_unavailable"):
-        read.desired = max(0, len(covered) - scaled_value(spec.max_unavailable, len(covered)))
+    try:
+        if spec.HasField("min_available"):
+            read.desired = scaled_value(spec.min_available, len(covered))
+        elif spec.HasField("max_unavailable"):
+            read.desired = max(0, len(covered) - scaled_value(spec.max_unavailable, len(covered)))
+    except ValueError:  # Its controller cannot read it either, and permits no eviction.
+        read.desired = len(covered)
     read.allowed = max(0, read.healthy - read.desired) if covered else 0
     return read
