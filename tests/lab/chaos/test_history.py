@@ -43,6 +43,14 @@ def test_half_a_line_at_the_end_of_a_run_that_was_killed_is_left_out(tmp_path: P
         (('{"begin":{"version":2}}', '{"end":{"at":"x"}}'), "line 2: end.at: "),
         (('{"begin":{"version":2}}', '{"end":{"at":NaN}}'), "line 2: end.at: "),
         (('{"begin":{"version":2}}', '{"end":{"at":1e9}}'), "line 2: end.at: "),
+        (('{"begin":{"version":2}}', "[" * 200_000), "line 2: not JSON: nested too deeply"),
+        (
+            (
+                '{"begin":{"version":2}}',
+                '{"revision":{"at":1,"number":1,"changes":[{"key":"pods/a/b","object":5}]}}',
+            ),
+            "line 2: revision.changes.0.object: Value error, 5 is not an object",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_its_line(

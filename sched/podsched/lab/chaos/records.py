@@ -14,6 +14,7 @@ import json
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
+from google.protobuf.message import Message
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
 from podsched.api.manifest import from_manifest, to_manifest
@@ -42,7 +43,11 @@ Seconds = Annotated[float, Field(ge=0, le=172_800)]
 
 
 def _read(value: object) -> object:
-    return from_manifest(value).message if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return from_manifest(value).message
+    if value is not None and not isinstance(value, Message):
+        raise ValueError(f"{value!r} is not an object")
+    return value
 
 
 Kept = Annotated[Any, BeforeValidator(_read), PlainSerializer(to_manifest)]
@@ -168,6 +173,8 @@ def decode(line: str | bytes) -> Record:
         found = json.loads(line)
     except ValueError as error:
         raise HistoryError(f"not JSON: {error}") from None
+    except RecursionError:
+        raise HistoryError("not JSON: nested too deeply") from None
     if not isinstance(found, dict) or len(found) != 1:
         raise HistoryError("not an object with one key")
     ((name, fields),) = found.items()
