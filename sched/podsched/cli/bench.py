@@ -46,7 +46,7 @@ from podsched.lab.bench.runner import run_workload
 from podsched.lab.bench.scale import BOUND, ScaleLimits, run_scale
 from podsched.lab.bench.scale import NODES as SCALE_NODES
 from podsched.lab.bench.soak import MOST_GROWTH, NODES, PODS, run_soak
-from podsched.lab.bench.workload_file import builtin_workloads, load_workloads, sized
+from podsched.lab.bench.workload_file import MOST, builtin_workloads, load_workloads, sized
 from podsched.serve.client.errors import ClientError
 from podsched.serve.store.errors import StoreError
 from podsched.telemetry.log_output import configure_logging
@@ -203,6 +203,8 @@ def _plan(
         fail(f'unknown workload "{name}"{choice}', USAGE)
     for each in _SPEED if name == ALL else (name,):
         if each in builtin_workloads():
+            if any(number > MOST for number in given.params.values()):
+                fail(f"{each}: at most {MOST:,} nodes or pods", USAGE)
             yield from _on_each_backend(sized(each, given.params), given, options)
         elif each == QUEUE:
             yield each, partial(run_queue, *([given.pods] if given.pods else []))

@@ -105,6 +105,8 @@ def test_a_template_file_that_is_too_large_is_refused_and_not_cut_off(tmp_path: 
         ("{opcode: createNodes}", "count: Required value: or countParam"),
         ("{opcode: createNodes, count: -1}", "count: Invalid value: -1: is out of range"),
         ("{opcode: createNodes, count: many}", 'count: Invalid value: "many": must be an integer'),
+        ("{opcode: createNodes, countParam: 2000 * 2000}",
+         'countParam: Invalid value: "2000 * 2000": must be at most 2,000,000'),
         ("{opcode: createNodes, countParam: $n}",
          'countParam: Invalid value: "$n": no workload has a parameter of this name'),
         ("{opcode: createResourceDriver, driverName: gpu.example.com}",

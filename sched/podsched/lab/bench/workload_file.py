@@ -238,13 +238,16 @@ class _Reader:
             if all(error.path != path for error in self._found):  # not told to be wrong already
                 self._found.append(required(path, f"or {name}Param"))
             return 0
+        path = join(here, f"{name}Param")
         try:
-            return max(0, compile_expression(text, self._params)(0))
+            number = compile_expression(text, self._params)(0)
         except ValueError:
-            path = join(here, f"{name}Param")
-            why = "no workload has a parameter of this name"
-            self._found.append(invalid(path, param, why))
+            self._found.append(invalid(path, param, "no workload has a parameter of this name"))
             return 0
+        if number > MOST:
+            self._found.append(invalid(path, param, f"must be at most {MOST:,}"))
+            return 0
+        return max(0, number)
 
     def _templates(
         self, here: str, model: OpModel, kind: str = "", default: Objects | None = None
