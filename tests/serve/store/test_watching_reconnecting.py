@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Container
-from contextlib import nullcontext
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +14,9 @@ import pytest
 from aetcd.rpc import rpc_pb2
 
 from podsched.lib.backoff import Backoff
+from podsched.serve.silent_server import failing
 from podsched.serve.store.endpoints import RETRY_FIRST, RETRY_MOST
-from podsched.serve.store.errors import Unauthorized
+from podsched.serve.store.errors import Closed, Unauthorized
 from podsched.serve.store.watching import follow
 
 pytestmark = pytest.mark.looptime
@@ -52,7 +53,14 @@ class Stream:
 class Token:
     """One that can be got again, as ``AuthToken`` has it."""
 
+    def __init__(self, cancelled: int = 0) -> None:
+        """``cancelled``: how many requests for a token end because their channel is closed."""
+        self._cancelled = cancelled
+
     async def metadata(self, connection: Any) -> Any:
+        if self._cancelled:
+            self._cancelled -= 1
+            raise asyncio.CancelledError
         return ()
 
     def forget(self) -> bool:
@@ -64,10 +72,12 @@ class Etcd:
 
     closed = False
     options = SimpleNamespace(request_timeout=5.0)
-    token = Token()
 
-    def __init__(self, lasting: float = 0.0, *, refused: Container[int] = ()) -> None:
+    def __init__(
+        self, lasting: float = 0.0, *, refused: Container[int] = (), cancelled: int = 0
+    ) -> None:
         """``refused``: the numbers of the watches that are, as by a token that is forgotten."""
+        self.token = Token(cancelled)
         self.lasting = lasting
         self.refused = refused
         self.asked = 0
@@ -84,7 +94,7 @@ class Etcd:
         return SimpleNamespace(
             watch=watch,
             kv=kv,
-            failing=nullcontext,
+            failing=partial(failing, lambda: not self.closed),
             watches=set(),
             write_first=lambda stream, request: stream.write(request),
         )
@@ -120,3 +130,20 @@ async def test_a_watch_that_is_refused_again_and_again_ends() -> None:
 
 async def test_each_etcd_that_forgets_the_token_as_it_starts_again_is_shown_another() -> None:
     assert await asked_within(100, Etcd(30.0, refused={2, 4})) == 6
+
+
+@pytest.mark.parametrize("position", [0, 1])
+async def test_a_member_that_is_left_while_it_authenticates_a_watch_does_not_end_it(
+    position: int,
+) -> None:
+    async for batch in follow(Etcd(30.0, cancelled=1), ["/a/"], position):  # type: ignore[arg-type]
+        assert batch.revision == 2
+        break
+
+
+@pytest.mark.parametrize("position", [0, 1])
+async def test_a_watch_that_is_being_opened_ends_with_the_store(position: int) -> None:
+    etcd = Etcd(cancelled=1)
+    etcd.closed = True
+    with pytest.raises(Closed):
+        await anext(follow(etcd, ["/a/"], position))  # type: ignore[arg-type]

@@ -183,6 +183,13 @@ async def _one_stream(
             async for response in stream:
                 yield assembler.feed(response)
         raise Unavailable("etcd ended the stream")
+    except (asyncio.CancelledError, grpc.aio.UsageError):
+        if endpoints.closed:  # closing the channels cancels the calls and streams on them
+            raise Closed("the store is closed") from None
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise Unavailable("another member of etcd is used") from None
     except grpc.aio.AioRpcError as error:
         fault = translate(error, safe=True)
         if fault.retryable:
@@ -203,9 +210,9 @@ async def _check_history(
 ) -> None:
     """Raise Restored if etcd does not have the last delivered event."""
     request = assembler.proof()
-    metadata = await endpoints.token.metadata(connection)
     try:
         with connection.failing():
+            metadata = await endpoints.token.metadata(connection)
             answer = await connection.kv.Range(request, timeout=timeout, metadata=metadata)
     except grpc.aio.AioRpcError as error:
         if FUTURE_REVISION in (error.details() or ""):
@@ -232,7 +239,9 @@ async def _responses(
         progress_notify=True,
         fragment=True,
     )
-    stream = connection.watch.Watch(metadata=await endpoints.token.metadata(connection))
+    with connection.failing():
+        metadata = await endpoints.token.metadata(connection)
+    stream = connection.watch.Watch(metadata=metadata)
     connection.watches.add(stream)
     try:
         async with asyncio.timeout(timeout):
@@ -243,13 +252,6 @@ async def _responses(
             yield response
             with connection.failing():
                 response = await stream.read()
-    except (asyncio.CancelledError, grpc.aio.UsageError):
-        if endpoints.closed:  # closing the channels cancels the streams on them
-            raise Closed("the store is closed") from None
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        raise Unavailable("another member of etcd is used") from None
     finally:
         connection.watches.discard(stream)
         stream.cancel()
