@@ -513,7 +513,7 @@ async def test_a_watch_goes_on_where_calls_go_when_they_leave_a_member(
         await asyncio.sleep(0)
         relay.cut()
         # As after a call that failed there.
-        endpoints.leave(endpoints.current)
+        endpoints.members.leave(endpoints.current)
         await store.write(put("/a/2"))
         async with asyncio.timeout(PATIENCE):
             assert [event.kv.key for event in (await following).events] == ["/a/2"]

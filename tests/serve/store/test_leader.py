@@ -22,4 +22,4 @@ async def test_a_member_that_does_not_answer_holds_up_no_search_for_the_leader(
 
     monkeypatch.setattr(endpoints.leader, "_leads", leads)
     assert await asyncio.wait_for(endpoints.leader.find(), timeout=10)
-    assert endpoints.endpoint == "leader:1"
+    assert endpoints.members.endpoint == "leader:1"

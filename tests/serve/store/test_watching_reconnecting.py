@@ -102,6 +102,10 @@ class Etcd:
     async def _range(self, request: Any, *, timeout: float, metadata: Any) -> Any:
         return rpc_pb2.RangeResponse(header=rpc_pb2.ResponseHeader(revision=self.asked))
 
+    @property
+    def members(self) -> Etcd:
+        return self
+
     def leave(self, connection: Any) -> None:
         pass
 

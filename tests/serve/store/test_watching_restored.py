@@ -150,11 +150,11 @@ async def test_elections_after_a_restore_are_noticed_though_the_raft_terms_are_l
     elections: list[int] = []
     member = Member()
     endpoints = Endpoints(EtcdOptions(("etcd:1",)), lambda: elections.append(member.raft_term))
-    endpoints.connections = [member]  # type: ignore[list-item]
+    endpoints.members.connections = [member]  # type: ignore[list-item]
 
     async def answers(raft_term: int) -> None:
         member.raft_term = raft_term
-        await endpoints.health("etcd:1", PATIENCE)
+        await endpoints.health.health("etcd:1", PATIENCE)
 
     await answers(50)
     member.revision = 10

@@ -73,7 +73,7 @@ class EtcdStore:
 
     async def get(self, key: str, *, revision: int | None = None) -> GetResult:
         request = rpc_pb2.RangeRequest(key=key.encode(), revision=revision or 0)
-        answer = await self._read(lambda c: c.kv.Range, request)
+        answer = await self._endpoints.call(lambda c: c.kv.Range, request, safe=True)
         kv = decode_kv(answer.kvs[0]) if answer.kvs else None
         return GetResult(kv, answer.header.revision)
 
@@ -96,7 +96,7 @@ class EtcdStore:
             revision=revision or 0,
             keys_only=keys_only,
         )
-        answer = await self._read(lambda c: c.kv.Range, request)
+        answer = await self._endpoints.call(lambda c: c.kv.Range, request, safe=True)
         kvs = [decode_kv(kv) for kv in answer.kvs]
         return RangeResult(kvs, answer.more, answer.count, answer.header.revision)
 
@@ -115,7 +115,7 @@ class EtcdStore:
         puts = (op.key for member in group for op in member.write.ops if isinstance(op, Put))
         if (key := next(puts, None)) is not None:
             request += counted_against_quota(key)
-        answer = await self._change(lambda c: c.txn_encoded, request)
+        answer = await self._endpoints.call(lambda c: c.txn_encoded, request, safe=False)
         return decode_group(answer, [member.write for member in group])
 
     async def txn(
@@ -125,7 +125,7 @@ class EtcdStore:
         on_failure: Sequence[TxnOp] = (),
     ) -> TxnResult:
         request = encode_txn(compares, on_success, on_failure)
-        return decode_txn(await self._change(lambda c: c.txn_encoded, request))
+        return decode_txn(await self._endpoints.call(lambda c: c.txn_encoded, request, safe=False))
 
     def watch(
         self, prefix: str | Sequence[str], *, start_revision: int = 0
@@ -136,33 +136,32 @@ class EtcdStore:
     async def lease_grant(self, ttl: int) -> LeaseGrant:
         request = rpc_pb2.LeaseGrantRequest(TTL=ttl)
         # Safe to repeat: a lease whose answer was lost has no keys and expires.
-        answer = await self._read(lambda c: c.lease.LeaseGrant, request)
+        answer = await self._endpoints.call(lambda c: c.lease.LeaseGrant, request, safe=True)
         return LeaseGrant(answer.ID, answer.TTL)
 
     async def lease_keep_alive(self, lease_id: int) -> int:
         request = rpc_pb2.LeaseKeepAliveRequest(ID=lease_id)
-        answer = await self._read(_keep_alive_once, request)
+        answer = await self._endpoints.call(_keep_alive_once, request, safe=True)
         if answer.TTL <= 0:
             raise LeaseNotFound(f"lease {lease_id} not found")
         return int(answer.TTL)
 
     async def lease_revoke(self, lease_id: int) -> None:
         request = rpc_pb2.LeaseRevokeRequest(ID=lease_id)
-        await self._change(lambda c: c.lease.LeaseRevoke, request)
+        await self._endpoints.call(lambda c: c.lease.LeaseRevoke, request, safe=False)
 
     async def compact(self, revision: int) -> None:
         request = rpc_pb2.CompactionRequest(revision=revision)
         try:
-            await self._read(lambda c: c.kv.Compact, request)  # safe to repeat
+            await self._endpoints.call(lambda c: c.kv.Compact, request, safe=True)  # safe to repeat
         except Compacted:
             return
 
     async def status(self) -> StoreStatus:
-        answer, connection = await self._endpoints.call(
-            lambda c: c.maintenance.Status, rpc_pb2.StatusRequest(), safe=True
-        )
+        request = rpc_pb2.StatusRequest()
+        answer = await self._endpoints.call(lambda c: c.maintenance.Status, request, safe=True)
         return StoreStatus(
-            endpoint=connection.endpoint,
+            endpoint=self._endpoints.members.endpoint,
             version=answer.version,
             revision=answer.header.revision,
             db_size=answer.dbSize,
@@ -178,14 +177,6 @@ class EtcdStore:
     async def close(self) -> None:
         await self._group_commit.close()
         await self._endpoints.close()
-
-    async def _read(self, method: Any, request: Any) -> Any:
-        answer, _ = await self._endpoints.call(method, request, safe=True)
-        return answer
-
-    async def _change(self, method: Any, request: Any) -> Any:
-        answer, _ = await self._endpoints.call(method, request, safe=False)
-        return answer
 
 
 def _keep_alive_once(connection: Connection) -> Any:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import Protocol
 
 import grpc
 from aetcd.rpc import rpc_pb2
 
 from podsched.lib.server_health import STAY
-from podsched.serve.store.connection import Connection
 from podsched.serve.store.errors import StoreError
+from podsched.serve.store.members import Members
 from podsched.serve.store.tokens import AuthToken
 
 #: Seconds between two looks for etcd's leader, and for a member to say whether it is.
@@ -27,37 +26,20 @@ LEADER_PERIOD, LEADER_ANSWER = 1.0, 0.2
 LEADER_WAIT, LEADER_PAUSE, LEADER_UNKNOWN = 2.0, 0.05, 10.0
 
 
-class Members(Protocol):
-    """The members of etcd, and which of them is used."""
-
-    connections: list[Connection | None]
-    """The connection of each member; None before the first use."""
-    position: int
-    """The index of the member in use."""
-
-    def connection_to(self, index: int) -> Connection:
-        """Return the connection of a member."""
-        ...
-
-    def use(self, index: int) -> None:
-        """Use another member from now on."""
-        ...
-
-
 class LeaderSearch:
     """Looks for the leader, and knows whether the member in use is it."""
 
     def __init__(self, members: Members, token: AuthToken) -> None:
         self._members = members
         self._token = token
-        #: The connection whose member said last that it leads, unless something has changed since.
-        self._leader: Connection | None = None
+        #: ``Members.changes`` when the member in use said that it leads; -1: it may be another.
+        self._found_at = -1
         self._finding = asyncio.Lock()
         self._waits_from = self._follows_from = -math.inf
 
     def forget(self) -> None:
         """Forget the leader: there may be another one."""
-        self._leader = None
+        self._found_at = -1
 
     def pause(self) -> None:
         """Do not go back to the leader for a while: it did not answer."""
@@ -74,15 +56,15 @@ class LeaderSearch:
     async def find(self) -> bool:
         """Use the member that says that it leads; return False if none does."""
         members = self._members
-        if await self._leads(members.position):
-            leader: int | None = members.position
-        else:
+        # Another one may be used by the time of the answer.
+        leader: int | None = members.position
+        if not await self._leads(members.position):
             leader = await self._first_leader()
         if leader is None:
             return False
         if leader != members.position:
             members.use(leader)
-        self._leader = members.connection_to(leader)
+        self._found_at = members.changes
         return True
 
     async def _first_leader(self) -> int | None:
@@ -95,8 +77,7 @@ class LeaderSearch:
         async def leading(index: int) -> int | None:
             return index if await self._leads(index) else None
 
-        members = self._members.connections
-        asked = [asyncio.ensure_future(leading(n)) for n in range(len(members))]
+        asked = [asyncio.ensure_future(leading(n)) for n in range(len(self._members))]
         try:
             for answer in asyncio.as_completed(asked):
                 if (leader := await answer) is not None:
@@ -126,10 +107,7 @@ class LeaderSearch:
         return waits and not self._is_known()
 
     def _is_known(self) -> bool:
-        members = self._members
-        return len(members.connections) == 1 or (
-            self._leader is not None and self._leader is members.connections[members.position]
-        )
+        return len(self._members) == 1 or self._found_at == self._members.changes
 
     async def _leads(self, index: int) -> bool:
         """Whether a member answers, and says that it leads."""

@@ -193,10 +193,10 @@ async def _one_stream(
     except grpc.aio.AioRpcError as error:
         fault = translate(error, safe=True)
         if fault.retryable:
-            endpoints.leave(connection)
+            endpoints.members.leave(connection)
         raise fault from error
     except (Unavailable, TimeoutError):
-        endpoints.leave(connection)
+        endpoints.members.leave(connection)
         raise
     except Restored:
         endpoints.begin_anew()
