@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from podsched.lib.certificate_error import CertificateError
@@ -20,6 +23,7 @@ from podsched.lib.certificates import (
     check_pair,
     describe,
     new_authority,
+    read_signing_request,
     write_new,
 )
 
@@ -52,6 +56,7 @@ def test_a_client_is_a_user_with_groups_and_cannot_serve() -> None:
     [
         Request(""),
         Request("u" * 65),
+        Request("é" * 33),
         Request("u", ("g" * 65,)),
         *(Request("u", (), (host,)) for host in ("", "a b", "a..b", "ä", "a" * 64, "a/b")),
     ],
@@ -117,3 +122,38 @@ def test_every_certificate_of_a_bundle_is_described() -> None:
     ]
     with pytest.raises(CertificateError, match="f: no certificate"):
         describe(b"nothing", "f")
+
+
+def altered_request(old: bytes, new: bytes) -> bytes:
+    """Return a request with two extensions in which bytes are replaced, and its signature is valid.
+
+    No builder makes requests that are malformed, but clients may send them.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "user")])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    for number in ("1.2.3.4", "1.2.3.5"):
+        extension = x509.UnrecognizedExtension(x509.ObjectIdentifier(number), b"\x05\x00")
+        builder = builder.add_extension(extension, critical=False)
+    body = builder.sign(key, hashes.SHA256()).tbs_certrequest_bytes
+    assert old in body
+    body = body.replace(old, new)
+    signature = b"\x00" + key.sign(body, ec.ECDSA(hashes.SHA256()))
+    ecdsa_with_sha256 = bytes.fromhex("300a06082a8648ce3d040302")
+    whole = body + ecdsa_with_sha256 + b"\x03" + bytes([len(signature)]) + signature
+    encoded = b"\x30\x81" + bytes([len(whole)]) + whole
+    return x509.load_der_x509_csr(encoded).public_bytes(Encoding.PEM)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (bytes.fromhex("06032a0305"), bytes.fromhex("06032a0304")),
+        (b"\x0c\x04user", b"\x0c\x04use\xff"),
+        (b"\x0c\x04user", b"\x02\x04user"),
+    ],
+    ids=["an extension twice", "a name that is no UTF-8", "a name that is a number"],
+)
+def test_a_malformed_signing_request_is_refused(old: bytes, new: bytes) -> None:
+    with pytest.raises(CertificateError, match="the request"):
+        read_signing_request(altered_request(old, new))

@@ -113,7 +113,8 @@ class Accounts:
 def signing_request(user: str, groups: Sequence[str], hosts: Sequence[str] = ()) -> bytes:
     """A certificate signing request with a new key, in PEM."""
     names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
-    names.append(x509.NameAttribute(NameOID.COMMON_NAME, user))
+    # Not validated, because clients may send names that no certificate can have.
+    names.append(x509.NameAttribute(NameOID.COMMON_NAME, user, _validate=False))
     builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(names))
     if hosts:
         found: list[x509.GeneralName] = []

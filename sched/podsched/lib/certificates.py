@@ -33,12 +33,14 @@ from podsched.lib.certificate_error import CertificateError
 #: Extended key usages: TLS server, TLS client.
 SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
 
-#: Max characters of a common name or organization (RFC 5280, ub-common-name).
+#: Max bytes of a common name or organization (RFC 5280, ub-common-name).
 LONGEST_NAME = 64
 
 #: New certificates are valid from this long ago, because other machines' clocks may be behind.
 _CLOCK_SKEW = timedelta(minutes=5)
 _LEAST_RSA_BITS = 2048
+#: The errors of reading parts of a certificate or request, which are not parsed before.
+_MALFORMED = (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType)
 
 _PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
 
@@ -111,12 +113,13 @@ def read_signing_request(pem: bytes) -> SigningRequest:
     request = _signing_request(pem)
     try:
         names = _alternative_names(request.extensions)
-    except ValueError as error:
-        raise CertificateError(f"the request's extensions: {error}") from None
-    users = _values(request.subject, NameOID.COMMON_NAME)
+        subject = request.subject
+    except _MALFORMED as error:
+        raise CertificateError(f"the request cannot be read: {error}") from None
+    users = _values(subject, NameOID.COMMON_NAME)
     return SigningRequest(
         users[0] if len(users) == 1 else "",
-        _values(request.subject, NameOID.ORGANIZATION_NAME),
+        _values(subject, NameOID.ORGANIZATION_NAME),
         tuple(name.value for name in names if isinstance(name, x509.DNSName)),
         tuple(str(name.value) for name in names if isinstance(name, x509.IPAddress)),
         any(not isinstance(name, x509.DNSName | x509.IPAddress) for name in names),
@@ -208,7 +211,7 @@ def _reading(source: str) -> Iterator[None]:
     """Raise CertificateError that names ``source`` where a certificate cannot be read."""
     try:
         yield
-    except ValueError as error:
+    except _MALFORMED as error:
         raise CertificateError(f"{source}: no certificate in PEM format") from error
 
 
@@ -289,7 +292,7 @@ def subject_of(pem: bytes) -> Subject:
         raise CertificateError("no certificate in PEM format") from error
     try:
         subject = certificate.subject
-    except (ValueError, TypeError) as error:  # a name that is no text
+    except _MALFORMED as error:  # a name that is no text
         raise CertificateError("its subject cannot be read") from error
     users = _values(subject, NameOID.COMMON_NAME)
     if len(users) != 1 or not users[0]:
@@ -390,8 +393,8 @@ def _builder(
 
 def _name(user: str, groups: Sequence[str]) -> x509.Name:
     for value in (user, *groups):
-        if not 0 < len(value) <= LONGEST_NAME:
-            raise CertificateError(f'"{value}": names have 1 to {LONGEST_NAME} characters')
+        if not 0 < len(value.encode()) <= LONGEST_NAME:
+            raise CertificateError(f'"{value}": names have 1 to {LONGEST_NAME} bytes')
     organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user)])
 

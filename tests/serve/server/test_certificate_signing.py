@@ -296,3 +296,11 @@ async def test_a_request_that_another_key_has_signed_is_refused(signing: Signing
     item.spec.request = base64.b64encode(pem.encode()).decode()
     with pytest.raises(ApiError, match=r"not signed with its own key|no certificate request"):
         await signing.world.core.creator.create(item)
+
+
+async def test_a_name_that_is_too_long_in_bytes_fails_and_the_signer_goes_on(
+    signing: Signing,
+) -> None:
+    item = await signing.ask(BOOTSTRAP, user="system:node:" + "é" * 30)
+    assert not item.status.certificate
+    assert states(item) == ["Approved", "Failed"]
