@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
+import asyncio
+from contextlib import aclosing, suppress
 
 from podsched.app.reconfiguring import Reconfiguring
 from podsched.config.load import SchedulerConfiguration, load_config
@@ -18,6 +19,8 @@ class World:
 
     def __init__(self) -> None:
         self.applied: list[SchedulerConfiguration] = []
+        self.applying, self.may_apply = asyncio.Event(), asyncio.Event()
+        self.may_apply.set()
         self.metrics = ConfigMetrics(MetricRegistry())
         self.reconfiguring = Reconfiguring(
             load_config(NOW),
@@ -29,6 +32,8 @@ class World:
 
     async def _apply(self, config: SchedulerConfiguration) -> None:
         self.applied.append(config)
+        self.applying.set()
+        await self.may_apply.wait()
 
     async def ask(self, text: str, *, validate_only: bool = False) -> ConfigOutcome:
         question = Question()
@@ -95,3 +100,19 @@ async def test_plugins_that_nobody_has_are_a_mistake_too() -> None:
     assert len(outcome.errors) == 1
     assert "Nobodys" in outcome.errors[0]
     assert not world.applied
+
+
+async def test_a_configuration_that_takes_effect_is_the_one_shown_though_its_caller_has_gone() -> (
+    None
+):
+    world = World()
+    world.may_apply.clear()
+    asking = asyncio.create_task(world.ask("profiles: [{schedulerName: two}]"))
+    await world.applying.wait()
+    asking.cancel()
+    with suppress(asyncio.CancelledError):
+        await asking
+    world.may_apply.set()
+    await world.ask("", validate_only=True)
+    assert world.reconfiguring.config is world.applied[0]
+    assert world.counted("applied") == 1

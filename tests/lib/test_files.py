@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from pathlib import Path
 
 import pytest
 
 from podsched.lib import files
-from podsched.lib.files import FileTooLarge, open_file, read_file
+from podsched.lib.files import FileTooLarge, open_file, read_file, write_private
 
 
 def test_a_file_is_read_up_to_the_bound(tmp_path: Path) -> None:
@@ -64,3 +65,12 @@ def test_a_missing_file_and_a_directory_are_errors(tmp_path: Path) -> None:
         open_file(tmp_path / "absent")
     with pytest.raises(IsADirectoryError):
         read_file(tmp_path, 10)
+
+
+def test_a_private_file_is_the_owners_alone_whoever_could_read_it_before(tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text("old and longer")
+    file.chmod(0o644)
+    write_private(file, "new")
+    assert file.read_text() == "new"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -22,6 +22,7 @@ from podsched.config.load import (
 )
 from podsched.decide.runtime.user_plugins import load_usable
 from podsched.framework.plugin import PluginError
+from podsched.lib.tasks import TaskSet
 from podsched.registry import factories
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ConfigMetrics
@@ -59,6 +60,7 @@ class Reconfiguring:
         self._metrics = metrics
         self._turn = asyncio.Lock()
         self._asked = asyncio.Event()
+        self._tasks = TaskSet("another configuration")
 
     # ------------------------------------------------------------------ SIGHUP
 
@@ -67,7 +69,11 @@ class Reconfiguring:
         self._asked.set()
 
     async def run(self) -> None:
-        """Read the files again on each request, until cancelled."""
+        """Read the files again on each request, until cancelled or a change fails half-way."""
+        self._tasks.start(self._read_on_request(), "read files again", endless=True)
+        await self._tasks.run()
+
+    async def _read_on_request(self) -> None:
         while True:
             await self._asked.wait()
             self._asked.clear()
@@ -113,12 +119,17 @@ class Reconfiguring:
             outcome.warnings.extend(config.warnings)
             outcome.profiles.extend(profile.scheduler_name for profile in config.profiles)
             if not validate_only:
-                await self._apply(config)
-                self.config = config
+                # The configuration takes effect even if the caller does not wait for that.
+                await asyncio.shield(self._tasks.start(self._put_in_effect(config), "apply"))
                 outcome.applied = True
-                self._metrics.reloads.labels("applied").inc()
-                _log.info("Another configuration is in effect", profiles=list(outcome.profiles))
             return outcome
+
+    async def _put_in_effect(self, config: SchedulerConfiguration) -> None:
+        await self._apply(config)
+        self.config = config
+        self._metrics.reloads.labels("applied").inc()
+        profiles = [profile.scheduler_name for profile in config.profiles]
+        _log.info("Another configuration is in effect", profiles=profiles)
 
     def _checked(self, read: Callable[[], SchedulerConfiguration]) -> SchedulerConfiguration:
         config = read()

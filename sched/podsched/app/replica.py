@@ -241,7 +241,7 @@ class Replica:
         tasks.start(self._elect(), "elector")
         if self._shadowing is not None:
             tasks.start(self._shadowing.run(), "shadow", endless=True)
-        tasks.start(reconfiguring.run(), "read files again", endless=True)
+        tasks.start(reconfiguring.run(), "other configurations", endless=True)
         tasks.start(debugger.run(), "cache debugger", endless=True)
         tasks.start(self._end_when_asked(requests), "wait for the stop")
         tasks.start(self._prefer(requests), "prefer another leader", endless=True)
