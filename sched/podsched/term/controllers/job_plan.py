@@ -1,15 +1,6 @@
 """Decide what to do for a Job, from the stored Job and its stored pods. Pure.
 
-A pod that has finished is counted exactly once, in three steps. A step begins only after the one
-before it is stored, so a new leader continues where the last one stopped:
-
-    the pod has finished, or is deleted   its uid is added to status.uncountedTerminatedPods;
-                                          a succeeded index to status.completedIndexes
-    that is stored                        the pod's finalizer of Jobs is removed (``release``)
-    the finalizer or the pod is gone      the uid is removed from the list, the counter is raised
-
-Pods that their queue has evicted count as nothing, and others take their place at once: with Kueue,
-the Job would be suspended, which is no failure, either.
+``job_counting`` counts the pods that have finished.
 
 A Job ends with two conditions; the first is stored before the last finalizers are removed:
 
@@ -17,8 +8,7 @@ A Job ends with two conditions; the first is stored before the last finalizers a
     too many have failed, the Job has run FailureTarget; other pods are deleted and count as
     for too long, or a policy applies     failed; Failed
 
-Source: pkg/controller/job/job_controller.go of Kubernetes 1.36 (syncJob, manageJob,
-trackJobStatusAndRemoveFinalizers).
+Source: pkg/controller/job/job_controller.go of Kubernetes 1.36 (syncJob, manageJob).
 """
 
 from __future__ import annotations
@@ -38,19 +28,22 @@ from podsched.api.objects import (
     timestamp,
 )
 from podsched.api.queue_labels import QUEUE_NAME
+from podsched.term.controllers.job_counting import (
+    SUCCESS_MET,
+    Counting,
+    condition_of,
+    true_condition,
+)
 from podsched.term.controllers.job_indexes import Indexes
 from podsched.term.controllers.job_pods import JobPods, Seen
 from podsched.term.controllers.job_policies import backoff_left, restarts_exceed, success_of
 from podsched.term.controllers.owned_pods import MOST_AT_ONCE
 from podsched.term.controllers.pod_records import OwnedPod, removal_rank
 
-SUCCESS_MET: Final = "SuccessCriteriaMet"
 COMPLETE: Final = "Complete"
 FAILED: Final = "Failed"
 _FAILURE_TARGET: Final = "FailureTarget"
 _SUSPENDED: Final = "Suspended"
-#: Max uids in status.uncountedTerminatedPods.
-_MOST_UNCOUNTED: Final = 500
 
 
 class NewPod(NamedTuple):
@@ -69,7 +62,7 @@ class Plan:
     delete: Sequence[OwnedPod] = ()
     drop: Sequence[OwnedPod] = ()
     """To be deleted without being counted: the finalizer is removed first."""
-    release: list[OwnedPod] = field(default_factory=list)
+    release: Sequence[OwnedPod] = ()
     """Counted pods, whose finalizer is to be removed."""
     events: list[tuple[str, str, str]] = field(default_factory=list)
     """Type, reason and message, once the status is stored."""
@@ -84,16 +77,7 @@ def plan(seen: Seen) -> Plan:
 
 def finished(job: Job) -> WorkloadCondition | None:
     """Return the condition with which a Job has ended, None if it has not."""
-    return _true(job.status, COMPLETE) or _true(job.status, FAILED)
-
-
-def _true(status: JobStatus, type_: str) -> WorkloadCondition | None:
-    found = _condition(status, type_)
-    return found if found is not None and found.status == TRUE else None
-
-
-def _condition(status: JobStatus, type_: str) -> WorkloadCondition | None:
-    return next((each for each in status.conditions if each.type == type_), None)
+    return true_condition(job.status, COMPLETE) or true_condition(job.status, FAILED)
 
 
 class _Planner:
@@ -113,13 +97,12 @@ class _Planner:
         self._judged = JobPods(seen)
         self._end: WorkloadCondition | None = None
         """The condition with which the Job will end."""
-        listed = self._stored.uncounted_terminated_pods
-        self._listed_ok, self._listed_failed = frozenset(listed.succeeded), frozenset(listed.failed)
+        self._counting = Counting(seen, self._judged, self._status)
 
     def plan(self) -> Plan:
         """Return the plan; call it once."""
-        self._count_gone()
-        if self._waits_in_queue():
+        self._counting.count_gone()
+        if _waits_in_queue(self._seen):
             self._status.ClearField("start_time")
         elif not self._stored.HasField("start_time") and not self._spec.suspend:
             self._status.start_time.CopyFrom(self._stamp())
@@ -134,32 +117,12 @@ class _Planner:
             active: Sequence[OwnedPod] = ()
         else:
             active = self._manage()
-        self._track()
+        self._plan.release = self._counting.track(self._end)
         self._finish()
         self._status.active = len(active)
         self._status.ready = sum(pod.ready_at is not None for pod in active)
         self._status.terminating = self._terminating
         return self._plan
-
-    def _count_gone(self) -> None:
-        """Raise the counters by the listed pods that are gone or have lost the finalizer."""
-        tracked = self._pods.tracked
-        status, uncounted = self._status, self._status.uncounted_terminated_pods
-        for uids, counter in ((uncounted.succeeded, "succeeded"), (uncounted.failed, "failed")):
-            left = [uid for uid in uids if uid in tracked]
-            setattr(status, counter, getattr(status, counter) + len(uids) - len(left))
-            uids[:] = left
-
-    def _waits_in_queue(self) -> bool:
-        """Return whether no pod of a Job in a queue has been admitted, or all were evicted again.
-
-        With Kueue the Job would be suspended, so its start and its deadline count from later on.
-        """
-        if QUEUE_NAME not in self._spec.template.metadata.labels:
-            return False
-        if self._stored.succeeded or self._stored.failed:
-            return False
-        return all(not pod.node or pod.eviction for pod in self._pods.all.values())
 
     def _stamp(self) -> Timestamp:
         return timestamp(self._now, whole=True)
@@ -174,8 +137,8 @@ class _Planner:
 
     def _look_for_the_end(self) -> None:
         """Find out whether the Job must end, and why."""
-        target = _true(self._stored, _FAILURE_TARGET)
-        self._end = _true(self._stored, SUCCESS_MET)
+        target = true_condition(self._stored, _FAILURE_TARGET)
+        self._end = true_condition(self._stored, SUCCESS_MET)
         if self._end is None and target is not None:
             self._end = self._new(FAILED, target.reason, target.message)
         if self._end is None and (reason := self._failure_reason()) is not None:
@@ -230,20 +193,17 @@ class _Planner:
             dropped = {pod.uid for pod in self._plan.drop}
             active = [pod for pod in active if pod.uid not in dropped]
             self._terminating += len(dropped)
-        if not active and not self._seen.creating and not self._plan.create and self._is_enough():
+        enough = self._spec.completions if self._spec.HasField("completions") else 1
+        runs = active or self._seen.creating or self._plan.create
+        if not runs and self._judged.succeeded >= enough:
             message = "Reached expected number of succeeded pods"
             self._end = self._new(SUCCESS_MET, "CompletionsReached", message)
         else:
             self._note_suspension()
         return active
 
-    def _is_enough(self) -> bool:
-        if not self._spec.HasField("completions"):
-            return self._judged.succeeded > 0
-        return self._judged.succeeded >= self._spec.completions
-
     def _note_suspension(self) -> None:
-        known = _condition(self._status, _SUSPENDED)
+        known = condition_of(self._status, _SUSPENDED)
         suspend = self._spec.suspend
         if (known.status if known is not None else FALSE) == (TRUE if suspend else FALSE):
             return
@@ -298,77 +258,13 @@ class _Planner:
             self._wait(min(waits.values()))
         self._plan.create = [NewPod(index, self._judged.annotations(index)) for index in due]
 
-    # ------------------------------------------------------------------ counting
-
-    def _track(self) -> None:
-        """List the pods that have finished, and release those that are listed."""
-        uncounted = self._status.uncounted_terminated_pods
-        new_indexes: set[int] = set()
-        for pod in self._to_track():
-            if not self._may_be_released(pod):
-                continue
-            if pod.phase == "Succeeded" and pod.uid not in self._listed_failed:
-                self._track_success(pod, new_indexes)
-            elif self._counts_as_failed(pod):
-                self._track_failure(pod)
-            elif self._end is None or _true(self._stored, SUCCESS_MET) is not None:
-                self._plan.release.append(pod)
-            if len(uncounted.succeeded) + len(uncounted.failed) + len(new_indexes) >= (
-                _MOST_UNCOUNTED
-            ):
-                break
-        if self._judged.indexed:
-            known = self._judged.stored_ok | Indexes.of(new_indexes)
-            self._status.succeeded = len(known)
-            self._status.completed_indexes = str(known)
-            if self._judged.by_index:
-                self._status.failed_indexes = str(self._judged.failed_indexes)
-
-    def _to_track(self) -> list[OwnedPod]:
-        found = self._judged.ended()
-        if self._end is not None or is_terminating(self._job):
-            dropping = self._seen.dropping
-            live = self._pods.live.values()
-            found += [pod for pod in live if pod.is_tracked and pod.uid not in dropping]
-        return sorted(found, key=lambda pod: pod.completion) if self._judged.indexed else found
-
-    def _may_be_released(self, pod: OwnedPod) -> bool:
-        is_over = is_terminating(self._job) or self._end is not None
-        if is_over or pod.phase == "Succeeded":
-            return True
-        return self._judged.is_failed(pod) and self._judged.delayed.get(pod.completion) is not pod
-
-    def _counts_as_failed(self, pod: OwnedPod) -> bool:
-        if self._end is None:
-            return self._judged.is_failed(pod)
-        return pod.phase == "Failed" or self._end.type != SUCCESS_MET
-
-    def _track_success(self, pod: OwnedPod, new_indexes: set[int]) -> None:
-        if self._judged.indexed:
-            if self._judged.is_valid(pod) and pod.completion not in self._judged.stored_ok:
-                new_indexes.add(pod.completion)
-            else:
-                self._plan.release.append(pod)
-        elif pod.uid in self._listed_ok:
-            self._plan.release.append(pod)
-        else:
-            self._status.uncounted_terminated_pods.succeeded.append(pod.uid)
-
-    def _track_failure(self, pod: OwnedPod) -> None:
-        if pod.uid in self._listed_failed or not (
-            self._judged.is_valid(pod) and self._judged.failure(pod).counts
-        ):
-            self._plan.release.append(pod)
-        else:
-            self._status.uncounted_terminated_pods.failed.append(pod.uid)
-
     def _finish(self) -> None:
         """Add the first condition of the end, and the last one once all pods are counted."""
         end, status = self._end, self._status
         if end is None:
             return
         if end.type == _FAILURE_TARGET or (
-            end.type == SUCCESS_MET and _true(self._stored, SUCCESS_MET) is None
+            end.type == SUCCESS_MET and true_condition(self._stored, SUCCESS_MET) is None
         ):
             status.conditions.append(end)
             return
@@ -387,6 +283,18 @@ class _Planner:
             message = "Too many succeeded pods running after completion count reached"
             self._plan.events.append(("Warning", "TooManySucceededPods", message))
         self._plan.events.append(("Normal", "Completed", "Job completed"))
+
+
+def _waits_in_queue(seen: Seen) -> bool:
+    """Return whether no pod of a Job in a queue has been admitted, or all were evicted again.
+
+    With Kueue the Job would be suspended, so its start and its deadline count from later on.
+    """
+    if QUEUE_NAME not in seen.job.spec.template.metadata.labels:
+        return False
+    if seen.job.status.succeeded or seen.job.status.failed:
+        return False
+    return all(not pod.node or pod.eviction for pod in seen.pods.all.values())
 
 
 def _surplus(pods: JobPods, seen: Seen, count: int) -> list[OwnedPod]:

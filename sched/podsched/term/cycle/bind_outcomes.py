@@ -46,14 +46,8 @@ class BindOutcomes(TermPart):
         self._state.cache.finish_binding(pod.uid)
         self._post_bind(assignment)
         self._activator.activate_wanted(assignment.state)
-        self._recorder.record(
-            pod.pod.metadata,
-            type_="Normal",
-            reason="Scheduled",
-            action="Binding",
-            message=f"Successfully assigned {pod.key} to {assignment.node_name}",
-            controller=pod.cls.scheduler_name,
-        )
+        message = f"Successfully assigned {pod.key} to {assignment.node_name}"
+        self._reports.event(pod, "Normal", "Scheduled", "Binding", message)
         if assignment.group is not None:
             assignment.group.bound(assignment)
 

@@ -128,7 +128,7 @@ class FailureHandler(TermPart):
         self._report(pod, REASON_UNSCHEDULABLE, status.message)
         plugins = {status.plugin} if status.plugin else set()
         pending = plugins if status.code is Code.PENDING else set()
-        self.requeue(assignment.queued, plugins - pending, pending)
+        self.requeue(assignment.queued, plugins, pending)
 
     def _report(self, pod: PodInfo, reason: str, message: str) -> None:
         """Report a failure and remove the nomination: no node is kept for the pod."""

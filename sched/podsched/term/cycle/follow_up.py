@@ -105,10 +105,6 @@ class FollowUp(TermPart):
             return False
         return True
 
-    def write(self, decision: Decision) -> None:
-        """Begin to write the patches and deletions in the state of a pod that has no node."""
-        self._patches.write(decision.state, decision.queued.info, try_again=True)
-
     # ------------------------------------------------------------------ no node was found
 
     def no_node_fits(
@@ -126,7 +122,7 @@ class FollowUp(TermPart):
             self.nominate(pod, result.nominated_node_name)
             # Before ``reject``: PreEnqueue has to keep the pod out of activeQ when it returns.
             self._preempt(runtime, pod, result)
-            self.write(decision)
+            self._patches.write(decision.state, pod, try_again=True)
         nominated = result.nominated_node_name if result is not None else None
         victims = len(result.victims.pods) if result is not None and result.victims else 0
         if not diagnosis.num_all_nodes:

@@ -118,7 +118,7 @@ class PodGroupFollowUp(TermPart):
             post_filter = PostFilterResult(unschedulable(_message(decided)), nominated)
             self._follow_up.no_node_fits(decided.runtime, decision, post_filter)
             return
-        self._follow_up.write(decision)
+        self._patches.write(decision.state, queued.info, try_again=True)
         if failure is not None and failure.code is Code.ERROR:
             self._failures.fail_with_error(queued, failure.message)
             return
