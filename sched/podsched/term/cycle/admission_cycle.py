@@ -17,36 +17,25 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
-from podsched.decide.pod_group_members import GroupDecision
 from podsched.framework.pod_groups import PodGroup
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code
-from podsched.lib.backoff import exponential
 from podsched.lib.due_times import earliest
 from podsched.lib.taking import take_all
-from podsched.queues.assignment import Mode, Waiting
+from podsched.queues.assignment import Mode
 from podsched.queues.cycle import Cycle, Entry, nominate
-from podsched.queues.objects import Workload
-from podsched.queues.order import Requeue
-from podsched.term.admission.terms import (
-    FlavorTerms,
-    LaterTerms,
-    NodeKinds,
-    terms_of,
-)
+from podsched.term.admission.terms import FlavorTerms, NodeKinds, terms_of
 from podsched.term.admission.units import Unit, unit_group
 from podsched.term.cycle.backfilling import Backfilling
+from podsched.term.cycle.head_outcomes import HeadOutcomes
 from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.pod_group_cycle import PodGroupCycle
 from podsched.term.cycle.pod_group_deciding import NOTHING, Candidate
 from podsched.term.cycle.pod_group_follow_up import Attempted
 from podsched.term.cycle.queue_statuses import QueueStatuses
 from podsched.term.cycle.unit_endings import UnitEndings
-from podsched.term.cycle.unit_reports import UnitReports, drop_gone, quota_message
+from podsched.term.cycle.unit_reports import UnitReports
 
-#: Seconds until a unit is tried again whose attempt failed with an error, doubled each time.
-FIRST_BACKOFF: Final = 1.0
-LONGEST_BACKOFF: Final = 60.0
 #: Max pods whose PreEnqueue is called again in one step.
 _GATED_AT_ONCE: Final = 100
 #: Max pods of heads that are decided together; each pod takes 0.04 ms.
@@ -91,11 +80,7 @@ class AdmissionCycle(TermPart):
         self._unit_reports = UnitReports(parts, endings)
         self._kinds = NodeKinds(self._admission, parts.state.cache.classes)
         self._backfilling = Backfilling(parts, self._kinds)
-        #: Attempts in a row that failed with an error, by the unit's key.
-        self._errors: dict[str, int] = {}
-        #: By ClusterQueue, the head that blocks its queue and has found no victims. Its quota is
-        #: kept also while it is not tried; otherwise later borrowers would starve it.
-        self._blocking: dict[str, Entry] = {}
+        self._outcomes = HeadOutcomes(parts, endings, self._unit_reports, self._backfilling)
         #: Whether all heads of the last cycle that had quota also found nodes.
         self._all_were_placed = True
 
@@ -124,7 +109,7 @@ class AdmissionCycle(TermPart):
         await self._in_steps(self._statuses.refresh(now))
         self._backfilling.report()
         self._unit_reports.refresh()
-        drop_gone(self._errors, admission.units)
+        self._outcomes.forget_gone()
 
     async def _in_steps(self, steps: Iterable[None]) -> None:
         turn = self._turn
@@ -136,7 +121,7 @@ class AdmissionCycle(TermPart):
         admission = self._admission
         heads = admission.turns.pop_heads()
         admission.count(())
-        blocking, due = self._still_blocking(heads), admission.reservations.due()
+        blocking, due = self._outcomes.still_blocking(heads), admission.reservations.due()
         cycle = Cycle(admission.snapshot, heads, admission.rules, blocking, due)
         # With fair sharing, the quota that one head gets may change which head is next.
         together = self._all_were_placed and not admission.rules.fair
@@ -172,17 +157,6 @@ class AdmissionCycle(TermPart):
         self._unit_reports.withdraw_unheld()
         admission.try_reserved()
         self._backfilling.report()
-
-    def _still_blocking(self, heads: Iterable[Workload]) -> list[Entry]:
-        """Return the heads that block their queues and share a tree with a head of this cycle."""
-        snapshot, turns = self._admission.snapshot, self._admission.turns
-        self._blocking = {
-            name: entry
-            for name, entry in self._blocking.items()
-            if name in turns.blocked and entry.workload.key in turns.workloads
-        }
-        roots = {snapshot.node(head.queue).root for head in heads}
-        return [e for name, e in self._blocking.items() if snapshot.node(name).root in roots]
 
     def _joins(self, entry: Entry) -> _Joined | None:
         """Return a head that may be decided together with others; None: only alone.
@@ -226,7 +200,6 @@ class AdmissionCycle(TermPart):
                 await self._decide(cycle, cycle.take_again(one.entry), now)
             return False
         for one, of_unit in zip(joined, attempted, strict=True):
-            self._errors.pop(one.unit.key, None)
             # No pause before this, so that one write has these conditions and those of the start.
             self._carry_out(cycle, one.entry, of_unit)
         await self._turn.pause()
@@ -253,7 +226,7 @@ class AdmissionCycle(TermPart):
             popped = self._groups.pop_members(key, now)
         attempted = await self._groups.complete(key, popped, now, terms, beside)
         if attempted is not None and workload is not None:
-            self._admit(workload, attempted)
+            self._outcomes.admit(workload, attempted)
 
     async def _decide(self, cycle: Cycle, entry: Entry, now: float) -> None:
         workload, planned = entry.workload, self._backfilling
@@ -273,7 +246,7 @@ class AdmissionCycle(TermPart):
         # Only the first: computing the others takes long, and most of them are never tried.
         first_later = [*islice(later, 1)]
         if not starts and not first_later:
-            self._wait_for_quota(cycle, entry)
+            self._outcomes.wait_for_quota(cycle, entry)
             return
         group = None if unit is None or not unit.waiting else unit_group(self._cluster, unit)
         if unit is None or group is None:
@@ -283,27 +256,13 @@ class AdmissionCycle(TermPart):
             group, popped, chain(terms, first_later, later), now, beside
         )
         if attempted is None or attempted.result.status.code is Code.ERROR:
-            self._back_off(workload)
+            self._outcomes.back_off(workload)
             return
-        self._errors.pop(workload.key, None)
         self._carry_out(cycle, entry, attempted)
 
-    def _wait_for_quota(self, cycle: Cycle, entry: Entry) -> None:
-        """Put back a head that has too little quota."""
-        workload, reason = entry.workload, entry.requeue
-        tried = entry.assignment.tried if entry.untried else ()
-        if not tried:
-            self._admission.reservations.withdraw(workload.key)
-        if reason is Requeue.FAILED_AFTER_NOMINATION and not cycle.has_taken:
-            # No other head has taken quota in this cycle, so the next one would end the same way.
-            reason = Requeue.NO_FIT
-        # A reservation may be found after any release.
-        lacks = entry.lacks if entry.queue.backfill is None else None
-        self._admission.turns.requeue(workload, reason, tried=tried, lacks=lacks)
-        if reason is Requeue.NO_CANDIDATES:
-            self._blocking[workload.queue] = entry
-        waiting = entry.waiting or Waiting.QUOTA
-        self._unit_reports.waits(workload.key, waiting, quota_message(self._admission, entry))
+    def _carry_out(self, cycle: Cycle, entry: Entry, attempted: Attempted) -> None:
+        if not self._outcomes.carry_out(cycle, entry, attempted):
+            self._all_were_placed = False
 
     def _pop(self, key: str, uids: Iterable[str], now: float) -> list[QueuedPodInfo]:
         """Pop the pods of a unit from the queue, except those that other plugins gate."""
@@ -318,74 +277,3 @@ class AdmissionCycle(TermPart):
             yield
         finally:
             self._admission.current = ""
-
-    def _admit(self, workload: Workload, attempted: Attempted) -> bool:
-        """Count the placed pods as admitted; return whether any were."""
-        result, chosen = attempted.result, attempted.chosen
-        if not result.status.ok or not isinstance(chosen, FlavorTerms):
-            return False
-        pods = [decision.queued.info for decision in result.placed]
-        flavors = {pod.uid: chosen.flavors_of(pod) for pod in pods}
-        self._admission.admitted(workload.key, flavors, [pod.key for pod in pods])
-        self._unit_reports.admitted(workload)
-        return True
-
-    def _carry_out(self, cycle: Cycle, entry: Entry, attempted: Attempted) -> None:
-        workload = entry.workload
-        admission, result, chosen = self._admission, attempted.result, attempted.chosen
-        if self._admit(workload, attempted):
-            return
-        self._all_were_placed = False
-        if result.victims is not None and isinstance(chosen, FlavorTerms):
-            victims = {one.workload.key for one in chosen.victims}
-            # With nodes considered, other victims may have been chosen than by quota alone.
-            cycle.taken.claim(chosen.victims)
-            self._endings.preempted(workload.key, chosen.victims, chosen.notes)
-            admission.turns.requeue(workload, Requeue.PENDING_PREEMPTION, parked=True)
-            admission.holds.add(workload.key, workload.queue, chosen.assignment.need, victims)
-            admission.count(())
-            why = chosen.assignment.message or result.status.message
-            self._unit_reports.waits(workload.key, Waiting.PREEMPTED, f"{why}. {chosen.message}")
-            return
-        kept_out = self._backfilling.kept_out(workload.key, result)
-        if result.later and isinstance(chosen, LaterTerms):
-            self._backfilling.reserve(workload, chosen, result.later, kept_out)
-        else:
-            admission.reservations.withdraw(workload.key, kept_out=kept_out)
-        self._wait_for_nodes(cycle, entry, result)
-
-    def _wait_for_nodes(self, cycle: Cycle, entry: Entry, result: GroupDecision) -> None:
-        """Put back a head that fits no nodes now, or has been promised a start."""
-        workload, reservations = entry.workload, self._admission.reservations
-        starts, reason = entry.admitted or entry.preempts, Requeue.NO_FIT
-        promised = workload.key in reservations.of
-        has_lost = starts or entry.requeue is Requeue.FAILED_AFTER_NOMINATION
-        if has_lost and cycle.quota_returns(entry):
-            reason = Requeue.FAILED_AFTER_NOMINATION
-        elif promised:
-            # Units of the same shape are tried, too, because each may get a reservation.
-            reason = Requeue.GENERIC
-        self._admission.turns.requeue(workload, reason, parked=True, alone=promised)
-        promise = reservations.promise(workload.key)
-        if starts:
-            waiting, placement = Waiting.TOPOLOGY, _placement_message(result)
-            kept = self._backfilling.kept_node(workload)
-            parts = [entry.assignment.message, placement, kept, promise]
-            reported = not any((parts[0], kept, promise))
-        else:  # Only later starts were tried.
-            waiting, parts = entry.waiting or Waiting.QUOTA, [entry.message, promise]
-            reported = False
-        self._unit_reports.waits(
-            workload.key, waiting, "; ".join(filter(None, parts)), reported=reported
-        )
-
-    def _back_off(self, workload: Workload) -> None:
-        failed = self._errors[workload.key] = self._errors.get(workload.key, 0) + 1
-        pause = exponential(FIRST_BACKOFF, LONGEST_BACKOFF, failed)
-        self._admission.turns.back_off(workload, self._admission.books.now + pause)
-
-
-def _placement_message(result: GroupDecision) -> str:
-    """Return why a unit fits no nodes: the reasons of the group and of its first pod."""
-    found = next((d.diagnosis.fit_error() for d in result.decisions if d.diagnosis), "")
-    return "; ".join(dict.fromkeys(filter(None, (result.status.message, found))))
