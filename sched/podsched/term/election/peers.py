@@ -149,16 +149,21 @@ async def follow_leader(
     another one, and with False when the replica answers again. While the address cannot be reached,
     nothing is reported. Returns when the replica announces its exit.
     """
-    broken = False
+    broken, short = False, 0
+    clock = asyncio.get_running_loop().time
     backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, chance)
     while True:
         back = partial(report, False) if broken else None
+        began = clock()
         ending = await _connect_once(address, identity, back, tls)
         if ending is _Ending.BROKEN:
             broken = True
-            # Without a pause: a dead process refuses connections within milliseconds.
-            backoff.reset()
-            continue
+            short = short + 1 if clock() - began < _LONGEST_PAUSE else 0
+            # Without a pause: a dead process refuses connections within milliseconds. But something
+            # in between may greet for a leader that lives, and break each connection.
+            if short < 2:
+                backoff.reset()
+                continue
         if ending is _Ending.LEFT:
             return
         if ending is _Ending.REFUSED and broken:
