@@ -21,10 +21,10 @@ from podsched.app.replica_lease import (
 )
 from podsched.cli.describe import NO_CONTROLLER, description
 from podsched.cli.status import (
-    _print,
     collect,
     left_alone_text,
     queue_counts,
+    status_lines,
     without_controller,
 )
 from podsched.serve.client.api_client import ApiClient, Listing
@@ -118,15 +118,14 @@ def a_cluster() -> FakeCluster:
     return cluster
 
 
-async def told(cluster: FakeCluster, capsys: pytest.CaptureFixture[str]) -> list[str]:
+async def told(cluster: FakeCluster) -> list[str]:
     client = CommandClient(cluster)
     client.channels = SimpleNamespace(endpoint="api:1")  # type: ignore[attr-defined]
-    _print(await collect(cast(ApiClient, client), DEFAULT_LOCK))
-    return capsys.readouterr().out.splitlines()
+    return list(status_lines(await collect(cast(ApiClient, client), DEFAULT_LOCK)))
 
 
-async def test_the_state_of_each_replica_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = await told(a_cluster(), capsys)
+async def test_the_state_of_each_replica_is_told() -> None:
+    lines = await told(a_cluster())
     assert [line.split()[:4] for line in lines[:4]] == [
         ["REPLICA", "PID", "STATE", "TERM"],
         ["a_1", "1", "deposed", "-"],
@@ -144,45 +143,41 @@ async def test_the_state_of_each_replica_is_told(capsys: pytest.CaptureFixture[s
     ]
 
 
-async def test_hollow_nodes_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_hollow_nodes_are_told() -> None:
     cluster, labels = a_cluster(), {"podsched.io/hollow": "true"}
     cluster.create(node("h", labels=labels))
-    assert "Nodes:   3, 1 hollow: nothing runs on them" in await told(cluster, capsys)
+    assert "Nodes:   3, 1 hollow: nothing runs on them" in await told(cluster)
     for name in ("n1", "n2"):
         cluster.update(node(name, labels=labels))
-    assert "Nodes:   3, all hollow: nothing runs on them" in await told(cluster, capsys)
+    assert "Nodes:   3, all hollow: nothing runs on them" in await told(cluster)
 
 
-async def test_a_pause_is_told_with_who_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_pause_is_told_with_who_and_why() -> None:
     cluster = a_cluster()
     pause = lease(pause_name(DEFAULT_LOCK), "alice")
     pause.metadata.annotations[REASON] = "a bad deploy"
     cluster.create(pause)
-    lines = await told(cluster, capsys)
+    lines = await told(cluster)
     [paused] = [line for line in lines if line.startswith("PAUSED")]
     assert paused.startswith("PAUSED   by alice since ") and paused.endswith(": a bad deploy")
     assert "         Nothing is scheduled until sched leader resume." in lines
 
 
-async def test_a_cluster_without_replicas_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = await told(FakeCluster(), capsys)
+async def test_a_cluster_without_replicas_says_so() -> None:
+    lines = await told(FakeCluster())
     assert lines[0] == "No scheduler replicas found."
     assert "Leader:  none, 0 transitions" in lines
 
 
-async def test_a_replica_that_names_no_api_server_adds_no_empty_address(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+async def test_a_replica_that_names_no_api_server_adds_no_empty_address() -> None:
     cluster = a_cluster()
     cluster.create(lease("d", "d_1", state="standby", pid="4"))
-    assert "API:     api:1, api:2" in await told(cluster, capsys)
+    assert "API:     api:1, api:2" in await told(cluster)
 
 
-async def test_queues_are_a_line_with_what_waits_and_is_admitted(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+async def test_queues_are_a_line_with_what_waits_and_is_admitted() -> None:
     cluster = a_cluster()
-    assert not any(line.startswith("Queues:") for line in await told(cluster, capsys))
+    assert not any(line.startswith("Queues:") for line in await told(cluster))
     lines = {
         (1, 1): "Queues:  1 ClusterQueue; 1 unit waits, 1 is admitted (sched queues)",
         (3, 5): "Queues:  2 ClusterQueues; 4 units wait, 6 are admitted (sched queues)",
@@ -192,7 +187,7 @@ async def test_queues_are_a_line_with_what_waits_and_is_admitted(
         queue.metadata.name = f"queue-{counts[0]}"
         queue.status.pending_workloads, queue.status.admitted_workloads = counts
         cluster.create(queue)
-        assert line in await told(cluster, capsys)
+        assert line in await told(cluster)
 
 
 async def test_who_may_not_list_queues_is_told_the_rest() -> None:

@@ -44,7 +44,7 @@ def whoami(server: Server = "") -> None:
     if found.expires:
         at = datetime.fromtimestamp(found.expires, UTC)
         rows.append(["Expires", f"{at:%Y-%m-%d %H:%M} UTC"])
-    say("\n".join(aligned(rows)))
+    say(*aligned(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,4 +142,4 @@ def _print_rules(server: str, request: v1.SubjectRulesReviewRequest) -> None:
             [resource, ",".join(groups), ",".join(names), " ".join(rule.verbs)]
             for resource in shown
         ]
-    say("\n".join(aligned(rows)))
+    say(*aligned(rows))

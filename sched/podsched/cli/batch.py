@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import asdict
 from pathlib import Path
 
 from podsched.cli.errors import USAGE, fail_on
-from podsched.cli.output import say
+from podsched.cli.output import show_answer
 from podsched.cli.printers import aligned
 from podsched.cli.progress import share_bar
 from podsched.lab.bench.plot import write_chart
@@ -34,22 +33,20 @@ def replay_batch(
     if plot is not None:
         write_chart(plot, batch_chart(file.name, trace, runs))
     estimates = [calibrate(history_of(trace, run)) for run in runs] if eta else []
-    if as_json:
-        documents: list[dict[str, object]] = [
-            {
-                "order": run.order,
-                **summary(trace, run)._asdict(),
-                "promised": run.promised,
-                "broken": run.broken,
-            }
-            for run in runs
-        ]
-        for document, found in zip(documents, estimates, strict=False):
-            document["eta"] = asdict(found)
-        print(json.dumps(documents, indent=2))
-        return
-    say(f"{file.name}: {len(trace.jobs):,} jobs, {trace.processors:,} processors, in {took:.1f} s")
-    say("\n" + "\n".join(aligned(_table(trace, runs, estimates))))
+    documents: list[dict[str, object]] = [
+        {
+            "order": run.order,
+            **summary(trace, run)._asdict(),
+            "promised": run.promised,
+            "broken": run.broken,
+        }
+        for run in runs
+    ]
+    for document, found in zip(documents, estimates, strict=False):
+        document["eta"] = asdict(found)
+    size = f"{len(trace.jobs):,} jobs, {trace.processors:,} processors"
+    table = aligned(_table(trace, runs, estimates))
+    show_answer(documents, [f"{file.name}: {size}, in {took:.1f} s", "", *table], as_json=as_json)
 
 
 def _run(trace: BatchTrace, order: Order) -> BatchRun:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,7 @@ from podsched.cli.config import read_config
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.node_usage import humanised
-from podsched.cli.output import say
+from podsched.cli.output import show_answer
 from podsched.cli.printers import aligned, first_rows, wrapped
 from podsched.cli.progress import progress_bar
 from podsched.cli.what_if import world_of
@@ -78,10 +77,8 @@ def capacity(given: _Flags) -> None:
         found = capacity_for(world, pod, given.most, placed=advance)
     zones = by_zone(nodes, found.by_node)
     groups = by_group(grouping(nodes, given.group_by), found.by_node)
-    if given.output == "json":
-        print(json.dumps(_document(name, found, zones, groups), indent=2))
-    else:
-        _print(name, found, zones, groups)
+    document = _document(name, found, zones, groups)
+    show_answer(document, _lines(name, found, zones, groups), as_json=given.output == "json")
     if found.failed:
         raise typer.Exit(2)
     if not found.total:
@@ -108,27 +105,29 @@ def _document(
     }
 
 
-def _print(name: str, found: Capacity, zones: Sequence[Group], groups: Sequence[Group]) -> None:
+def _lines(
+    name: str, found: Capacity, zones: Sequence[Group], groups: Sequence[Group]
+) -> Iterator[str]:
     more = "" if found.message else " or more"
     nodes = f", on {len(found.by_node):,} nodes" if found.by_node else ""
-    say(f"{found.total:,}{more} pods like {name} fit{nodes}.")
+    yield f"{found.total:,}{more} pods like {name} fit{nodes}."
     if found.message:
-        say()
-        say("\n".join(wrapped([["Then:", found.message]])))
+        yield ""
+        yield from wrapped([["Then:", found.message]])
     if found.limits:
         rows = [["NODES", "PLUGIN", "WHY NO FURTHER POD FITS"]]
         rows += [[f"{one.nodes:,}", one.plugin, "; ".join(one.reasons)] for one in found.limits]
-        say()
-        say("\n".join(wrapped(rows)))
+        yield ""
+        yield from wrapped(rows)
     for heading, some in (("ZONE", zones), ("NODE GROUP", groups)):
         if len(some) > 1:
-            say()
+            yield ""
             rows = [[g.name, f"{g.nodes:,}", f"{g.count:,}"] for g in some]
-            say("\n".join(first_rows(rows, _SHOWN, [heading, "NODES", "PODS"])))
+            yield from first_rows(rows, _SHOWN, [heading, "NODES", "PODS"])
     if 1 < len(found.by_node) <= _SHOWN:
-        say()
+        yield ""
         rows = [[name, f"{count:,}"] for name, count in sorted(found.by_node.items())]
-        say("\n".join(aligned([["NODE", "PODS"], *rows])))
+        yield from aligned([["NODE", "PODS"], *rows])
 
 
 # ---------------------------------------------------------------------- headroom
@@ -146,10 +145,7 @@ def headroom(given: QuestionFlags) -> None:
     objects = given.source().objects()
     admit(objects, [])
     found = headroom_of(world_of(objects, read_config(given.config)))
-    if given.output == "json":
-        print(json.dumps(_headroom_document(found), indent=2))
-    else:
-        _print_headroom(found)
+    show_answer(_headroom_document(found), _headroom_lines(found), as_json=given.output == "json")
 
 
 def _headroom_document(found: Headroom) -> dict[str, Any]:
@@ -182,13 +178,13 @@ def _headroom_document(found: Headroom) -> dict[str, Any]:
     }
 
 
-def _print_headroom(found: Headroom) -> None:
+def _headroom_lines(found: Headroom) -> Iterator[str]:
     free = ", ".join(
         f"{humanised(name, amount)} of {humanised(name, found.total[name])} {name}"
         for name, amount in found.free.items()
     )
-    say(f"Free on {found.nodes:,} nodes that accept any pod: {free}.")
-    say()
+    yield f"Free on {found.nodes:,} nodes that accept any pod: {free}."
+    yield ""
     rows = [["GIB PER CPU", "LARGEST POD", "NODE", "STRANDED CPU", "AND MEMORY"]]
     for ratio, one in found.ratios.items():
         node = one.node_name + (f" (of {one.nodes:,})" if one.nodes > 1 else "")
@@ -201,20 +197,20 @@ def _print_headroom(found: Headroom) -> None:
                 _percent(one.stranded_memory),
             ]
         )
-    say("\n".join(aligned(rows)))
+    yield from aligned(rows)
     if not found.shapes:
         return
-    say()
+    yield ""
     rows = [["RUNNING", "REQUESTS", "MORE FIT", "ON NODES", "LARGEST IN PROPORTION"]]
     for shape in found.shapes:
         largest = {name: int(amount * shape.times) for name, amount in shape.requests.items()}
         cells = (f"{shape.pods:,}", _requests(shape.requests), f"{shape.more:,}")
         rows.append([*cells, f"{shape.nodes:,}", _requests(largest) or "-"])
-    say("\n".join(aligned(rows)))
-    say()
+    yield from aligned(rows)
+    yield ""
     shares = ", ".join(f"{_percent(share)} of {n}" for n, share in found.fragmentation.items())
-    say(f"Fragmentation: {shares}")
-    say("(free on nodes where a running shape does not fit; mean over the shapes)")
+    yield f"Fragmentation: {shares}"
+    yield "(free on nodes where a running shape does not fit; mean over the shapes)"
 
 
 def _requests(requests: Mapping[str, int]) -> str:

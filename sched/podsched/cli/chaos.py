@@ -84,7 +84,7 @@ def chaos(
     met = _met(ray=given.ray, namespaces=given.namespaces)
     known = named(met)
     if given.faults == "list":
-        say("\n".join(_listed(met)))
+        say(*_listed(met))
         return
     chosen = _chosen(given.faults, known, given.minutes) if given.faults else known
     seed = random.randrange(1_000_000) if given.seed < 0 else given.seed
@@ -206,7 +206,7 @@ def show_outcome(outcome: ChaosOutcome, report: Path | None, *, as_json: bool) -
     if as_json:
         print(json.dumps(outcome.as_dict()))
     else:
-        say("\n".join(outcome.lines()))
+        say(*outcome.lines())
         for violation in outcome.violations[:_SHOWN]:
             say(f"\n{violation.promise}: {violation.text} (at {violation.at:.3f} s)")
             for line in around(outcome.history, violation):

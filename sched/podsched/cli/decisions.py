@@ -54,9 +54,9 @@ class _View:
                 say(json.dumps(MessageToDict(record)))
         elif self.one_pod and self.output == "table":
             for record in records:
-                say("\n".join(at_length(record, namespaces=self.namespaces)))
+                say(*at_length(record, namespaces=self.namespaces))
         else:
-            say("\n".join(self.table.lines(records, time.time())))
+            say(*self.table.lines(records, time.time()))
 
 
 @dataclass(frozen=True, slots=True)

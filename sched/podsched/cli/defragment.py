@@ -121,7 +121,7 @@ def _show(
         say(f"{_moves(found)} free {', '.join(found.freed)}:")
     say()
     rows = [[step.pod.key, step.from_node, step.to_node] for step in found.steps]
-    say("\n".join(aligned([["POD", "FROM", "TO"], *rows])))
+    say(*aligned([["POD", "FROM", "TO"], *rows]))
     if token:
         say()
         say(f"To carry them out: sched defragment --execute {token}")

@@ -66,7 +66,7 @@ async def _show(client: ApiClient, chosen: Format, field_selector: str) -> None:
         items = [_document(row) for row in rows]
         print(dump({"kind": "List", "items": items}, chosen.name))
     elif rows:
-        say("\n".join(_table(rows, wide=chosen.name == "wide")))
+        say(*_table(rows, wide=chosen.name == "wide"))
     else:
         say("No devices found.", error=True)
 

@@ -158,7 +158,7 @@ async def drain_node(
     pods = (await client.list("Pod", label_selector=selector, field_selector=on_node)).items
     todo = plan(pods, rules)
     if todo.obstacles:
-        say("\n".join(f"error: {line}" for line in todo.errors()), error=True)
+        say(*(f"error: {line}" for line in todo.errors()), error=True)
         return 1
     if dry_run.asked:
         for pod in todo.evict:

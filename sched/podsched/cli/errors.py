@@ -56,7 +56,7 @@ def report(error: ClientError, subject: str = "") -> None:
     texts = [str(error)]
     if len(error.violations) > 1:
         texts = [f"{v.field}: " * bool(v.field) + v.description for v in error.violations]
-    say("\n".join(f"error: {subject}{text}" for text in texts), error=True)
+    say(*(f"error: {subject}{text}" for text in texts), error=True)
 
 
 def file_or_fail(option: str, path: Path | str | None) -> str:

@@ -127,7 +127,7 @@ def explain(
     if given.output == "json":
         print(MessageToJson(answer))
     else:
-        say("\n".join(explanation_lines(answer, time.time())))
+        say(*explanation_lines(answer, time.time()))
 
 
 def _what(arguments: Sequence[str]) -> tuple[Kind, str]:

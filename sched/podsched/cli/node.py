@@ -63,7 +63,7 @@ def list_(server: Server = "") -> None:
     found = with_client(server, work)
     rows = [["NAME", "STATUS", "KIND", "KUBELET", "RUNTIME", "ADDRESS", "AGE"]]
     rows += [_row(node, time.time()) for node in sorted(found, key=lambda n: n.metadata.name)]
-    say("\n".join(aligned(rows)))
+    say(*aligned(rows))
 
 
 def _row(node: Node, now: float) -> list[str]:

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
+from collections.abc import Iterable
+from typing import Any
 
 from podsched.lib.printable import printable
 
 
-def say(text: str = "", *, error: bool = False) -> None:
-    """Print text without the control characters in it, on standard error if it is an error."""
-    print(printable(text), file=sys.stderr if error else sys.stdout)
+def say(*lines: str, error: bool = False) -> None:
+    """Print lines without the control characters in them, on standard error if it is an error.
+
+    Without any line, an empty one is printed.
+    """
+    print(printable("\n".join(lines)), file=sys.stderr if error else sys.stdout)
+
+
+def show_answer(document: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print the answer to a question: plain data as JSON, or lines of text."""
+    if as_json:
+        print(json.dumps(document, indent=2))
+    else:
+        for line in lines:
+            say(line)
 
 
 def open_streams() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -35,7 +34,7 @@ from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference as short_reference
 from podsched.cli.manifests import ManifestFlags, merge_patch_of
 from podsched.cli.options import Filename, Form
-from podsched.cli.output import say
+from podsched.cli.output import show_answer
 from podsched.cli.policy import ConfigSource
 from podsched.cli.printers import first_rows
 from podsched.cli.what_if import (
@@ -121,13 +120,9 @@ def plan(filename: Filename, given: _Flags) -> None:
     writes = [_write(manifest, now) for manifest in found.objects]
     forecast = _forecast(now, writes, config)
     token = plan_files.save(_document(now, writes, forecast, written), given.out)
-    if given.output == "json":
-        print(json.dumps(_shown(writes, forecast, token), indent=2))
-    else:
-        for line in _lines(writes, forecast):
-            say(line)
-        say()
-        say(f"To carry it out: sched apply --plan {given.out or token}")
+    how = ["", f"To carry it out: sched apply --plan {given.out or token}"]
+    lines = [*_lines(writes, forecast), *how]
+    show_answer(_shown(writes, forecast, token), lines, as_json=given.output == "json")
     if forecast.failed:
         raise typer.Exit(2)
     if not all(one.node for one in forecast.decisions):

@@ -56,9 +56,9 @@ def queues(given: _Flags) -> None:
     if given.output != "table":
         print(dump({"queues": trees}, given.output))
     elif trees:
-        say("\n".join(table(trees)))
+        say(*table(trees))
         if starts := promised_starts(trees):
-            say("\n".join(["", *starts]))
+            say("", *starts)
     else:
         say("No queues found.", error=True)
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from podsched.api.validation import validate
 from podsched.cli.cluster_source import admit
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on
-from podsched.cli.output import say
+from podsched.cli.output import show_answer
 from podsched.cli.policy import ConfigSource
 from podsched.cli.printers import wrapped
 from podsched.cli.workloads import Workload
@@ -52,11 +51,8 @@ def quota_changes(
         texts.append(change_quota(after, change))
     with fail_on(QuantityError, PluginError):
         results = play_change(before, after, config, factories())
-    if as_json:
-        print(json.dumps({"quotas": texts, "units": [_document(one) for one in results]}, indent=2))
-    else:
-        for line in _lines(texts, results):
-            say(line)
+    document = {"quotas": texts, "units": [_document(one) for one in results]}
+    show_answer(document, _lines(texts, results), as_json=as_json)
     return 0 if all(one.nodes and not one.why for one in results) else FAILED
 
 
@@ -189,7 +185,7 @@ def _lines(texts: Sequence[str], results: Sequence[UnitResult]) -> Iterator[str]
         yield ""
         rows = [["UNIT", "QUEUE", "WITHOUT", "THEN"]]
         rows += [[one.unit, one.cluster_queue, _without(one), _then(one)] for one in results]
-        yield "\n".join(wrapped(rows))
+        yield from wrapped(rows)
 
 
 def _without(one: UnitResult) -> str:

@@ -18,7 +18,7 @@ from podsched.cli.config import read_config
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.options import seconds_or_fail
-from podsched.cli.output import os_error_text, say
+from podsched.cli.output import os_error_text, say, show_answer
 from podsched.cli.printers import aligned
 from podsched.cli.progress import share_bar
 from podsched.cli.quota_changes import change_quota, change_weight, queue_named
@@ -141,7 +141,7 @@ def replay(file: File, given: _Flags) -> None:
         print(json.dumps(document(runs, found), indent=2))
         return
     say(f"{file.name}: {span(simulated)} replayed in {took:.1f} s\n")
-    say("\n".join([*summaries(runs), *notes(runs), *differences(runs, found)]))
+    say(*summaries(runs), *notes(runs), *differences(runs, found))
     if given.eta:
         say("\n" + calibration_line(calibrate(runs[-1].history)))
 
@@ -371,10 +371,7 @@ def verify_decisions(
             recording, lambda found: config or own_config(recording, found), factories()
         )
     took = time.monotonic() - began
-    if as_json:
-        print(json.dumps(_document(verdict), indent=2))
-    else:
-        say("\n".join(_lines(file, verdict, took)))
+    show_answer(_document(verdict), _lines(file, verdict, took), as_json=as_json)
     if verdict.mismatches or not verdict.repeated:
         raise typer.Exit(FAILED)
 

@@ -248,13 +248,13 @@ def _print(pod: Pod, result: dict[str, Any]) -> None:
         say(f"  Nominated node: {result['nominatedNodeUsed']}")
     say()
     if result.get("filter"):
-        say("\n".join(_nodes_table(result)))
+        say(*_nodes_table(result))
     if result.get("preemption"):
         say()
         _print_preemption(result["preemption"])
     if "changes" in result:
         say()
-        say("\n".join(_changes(result["changes"])))
+        say(*_changes(result["changes"]))
 
 
 def _changes(changes: Sequence[Mapping[str, Any]]) -> list[str]:

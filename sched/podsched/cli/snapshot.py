@@ -117,7 +117,7 @@ def _check(file: Path) -> None:
     counts = contents.count(_kind_of)
     rows = [["KIND", "OBJECTS"], *([kind, f"{n:,}"] for kind, n in sorted(counts.items()))]
     say(f"Revision {contents.revision:,}")
-    say("\n".join(aligned(rows)) if counts else "The snapshot has no objects of podsched.")
+    say(*(aligned(rows) if counts else ["The snapshot has no objects of podsched."]))
     if unreadable:
         kinds = ", ".join(f"{kind} {n:,}" for kind, n in sorted(unreadable.items()))
         fail(f"objects that cannot be read: {kinds}", FAILED)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
+from collections.abc import Iterator
 from typing import Annotated, Any, cast
 
 import typer
@@ -24,7 +24,7 @@ from podsched.app.replica_lease import (
 )
 from podsched.cli.client import Server, with_client
 from podsched.cli.errors import USAGE, fail
-from podsched.cli.output import say
+from podsched.cli.output import show_answer
 from podsched.cli.printers import aligned
 from podsched.lib.ages import age
 from podsched.lib.counted import counted
@@ -174,13 +174,11 @@ def status(
     """Show the scheduler replicas, the leader, and the cluster's addresses."""
     check_lock(lock)
     state = with_client(server, lambda client: collect(client, lock))
-    if as_json:
-        print(json.dumps(state, indent=2))
-        return
-    _print(state)
+    show_answer(state, status_lines(state), as_json=as_json)
 
 
-def _print(state: dict[str, Any]) -> None:
+def status_lines(state: dict[str, Any]) -> Iterator[str]:
+    """Yield the state as text; ``state``: see ``collect``."""
     rows = [["REPLICA", "PID", "STATE", "TERM", "LAST SEEN", "HEALTH"]]
     rows += [
         [
@@ -193,28 +191,29 @@ def _print(state: dict[str, Any]) -> None:
         ]
         for replica in sorted(state["replicas"], key=lambda r: str(r["identity"]))
     ]
-    say("\n".join(aligned(rows)) if state["replicas"] else "No scheduler replicas found.")
+    yield from aligned(rows) if state["replicas"] else ["No scheduler replicas found."]
     pods = state["pods"]
-    say()
+    yield ""
     if paused := state["paused"]:
         why = f": {paused['reason']}" if paused["reason"] else ""
-        say(f"PAUSED   by {paused['by']} since {paused['since']}{why}")
-        say("         Nothing is scheduled until sched leader resume.")
+        yield f"PAUSED   by {paused['by']} since {paused['since']}{why}"
+        yield "         Nothing is scheduled until sched leader resume."
     transitions = counted(state["transitions"], "transition")
-    say(f"Leader:  {state['leader'] or 'none'}, {transitions}")
+    yield f"Leader:  {state['leader'] or 'none'}, {transitions}"
     if state["renewTime"]:
-        say(f"Renewed: {state['renewTime']}")
-    say(f"API:     {', '.join(state['endpoints']['api'])}")
-    say(f"etcd:    {', '.join(state['endpoints']['etcd']) or 'unknown'}")
-    say(f"Nodes:   {state['nodes']}{_hollow_text(state['hollowNodes'], state['nodes'])}")
-    say(f"Pods:    {pods['bound']} bound, {pods['pending']} pending")
+        yield f"Renewed: {state['renewTime']}"
+    yield f"API:     {', '.join(state['endpoints']['api'])}"
+    yield f"etcd:    {', '.join(state['endpoints']['etcd']) or 'unknown'}"
+    yield f"Nodes:   {state['nodes']}{_hollow_text(state['hollowNodes'], state['nodes'])}"
+    yield f"Pods:    {pods['bound']} bound, {pods['pending']} pending"
     if queues := state["queues"]:
         wait = "unit waits" if queues["waiting"] == 1 else "units wait"
         are = "is" if queues["admitted"] == 1 else "are"
         counts = f"{queues['waiting']} {wait}, {queues['admitted']} {are} admitted"
-        say(f"Queues:  {counted(queues['clusterQueues'], 'ClusterQueue')}; {counts} (sched queues)")
+        number = counted(queues["clusterQueues"], "ClusterQueue")
+        yield f"Queues:  {number}; {counts} (sched queues)"
     for kind, count in state["withoutController"].items():
-        say(f"Note:    {left_alone_text(kind, count)}")
+        yield f"Note:    {left_alone_text(kind, count)}"
     alive = (replica for replica in state["replicas"] if replica["state"] != "gone")
     if set_aside := max((replica["setAside"] for replica in alive), default=0):
-        say(f"Ignored: {set_aside} objects that cannot be used; the replicas' logs name them")
+        yield f"Ignored: {set_aside} objects that cannot be used; the replicas' logs name them"

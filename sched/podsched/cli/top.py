@@ -215,7 +215,7 @@ def top(
         with_client(given.server, lambda client: _load(client, view))
         found = rows()
         if len(found) > 1:
-            say("\n".join(wrapped(found)))
+            say(*wrapped(found))
         else:
             say("No pods wait." if what == "queues" else f"No {what} found.", error=True)
         return

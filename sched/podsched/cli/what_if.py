@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from podsched.cli.cluster_source import admit
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
 from podsched.cli.manifests import read_known
-from podsched.cli.output import say
+from podsched.cli.output import show_answer
 from podsched.cli.policy import ConfigSource
 from podsched.cli.printers import aligned, wrapped
 from podsched.cli.workloads import Workload
@@ -124,11 +123,7 @@ def what_if(
     kind = QueueWorld if counts_quota(objects, [*concerned, *workload.pods]) else World
     with fail_on(QuantityError, PluginError):
         report = play(kind.of_objects(objects, config, factories()), scenario)
-    if as_json:
-        print(json.dumps(report_document(report), indent=2))
-    else:
-        for text in _sections(report, scenario):
-            say(text)
+    show_answer(report_document(report), _lines(report, scenario), as_json=as_json)
     if report.failed:
         return 2
     return 0 if report.fits else FAILED
@@ -265,13 +260,13 @@ _FATES = {
 }
 
 
-def _sections(report: Report, scenario: Scenario) -> Iterator[str]:
+def _lines(report: Report, scenario: Scenario) -> Iterator[str]:
     if scenario.add:
         names = [node.metadata.name for node in scenario.add]
         more = f", ... ({len(names)} nodes)" if len(names) > 3 else ""
         yield f"Added: {', '.join(names[:3])}{more}"
     if report.moves:
-        yield "\n".join(move_lines(report.moves))
+        yield from move_lines(report.moves)
     elif scenario.drain or scenario.remove:
         yield "No pod has to move."
     if not report.outcomes:
@@ -285,11 +280,11 @@ def _sections(report: Report, scenario: Scenario) -> Iterator[str]:
     yield f"{len(fitting):,} of {len(report.outcomes):,} {what}."
     if fitting:
         yield ""
-        yield "\n".join(_places(fitting))
+        yield from _places(fitting)
     misfits = [outcome for outcome in report.outcomes if not outcome.node_name]
     if misfits:
         yield ""
-        yield "\n".join(wrapped([["WITHOUT A NODE", "WHY"], *_misfits(misfits)]))
+        yield from wrapped([["WITHOUT A NODE", "WHY"], *_misfits(misfits)])
 
 
 def move_lines(moves: Sequence[Move]) -> list[str]:
