@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import pytest
 import typer
@@ -75,6 +76,28 @@ def test_options_set_the_fields_of_their_names(
 def test_the_environment_stands_in_for_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVERY", "3")
     assert called() == shown(period=3.0)
+
+
+Level = Annotated[int, typer.Option("--level", "-l", help="A level.", max=9)]
+
+
+@dataclass(frozen=True, slots=True)
+class WithShared:
+    level: Level = flag(2)
+
+
+def test_a_field_can_be_an_option_that_commands_share() -> None:
+    @takes_flags
+    def level(settings: WithShared) -> None:
+        """Show the settings."""
+        print(settings.level)
+
+    app = typer.Typer()
+    app.command()(level)
+    for arguments, code, text in [([], 0, "2"), (["-l", "3"], 0, "3"), (["--level=10"], 2, "9")]:
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == code
+        assert text in result.output
 
 
 def test_a_field_that_is_no_flag_is_no_option() -> None:

@@ -38,17 +38,6 @@ _CREDENTIALS = ("tls_ca", "tls_cert", "tls_key", "token_file")
 
 T = TypeVar("T")
 
-
-@dataclass(frozen=True, slots=True)
-class ServerFlags:
-    """The API servers to use."""
-
-    server: str = flag(
-        "", "HOST:PORT[,...]", names="--server -s", envvar="SCHED_SERVER", show_default=False
-    )
-    """API servers to use, by default 127.0.0.1:7443."""
-
-
 Server = Annotated[
     str,
     typer.Option(
@@ -60,12 +49,21 @@ Server = Annotated[
         show_default=False,
     ),
 ]
+
+
 Namespace = Annotated[
     str,
     typer.Option(
         "--namespace", "-n", metavar="NAME", help="Namespace of objects that do not name one."
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFlags:
+    """The API servers to use."""
+
+    server: Server = flag("")
 
 
 def endpoints(server: str) -> list[str]:

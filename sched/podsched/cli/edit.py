@@ -10,11 +10,11 @@ import typer
 
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import Node
-from podsched.cli.client import ServerFlags, for_each
+from podsched.cli.client import Namespace, ServerFlags, for_each
 from podsched.cli.errors import USAGE, fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference
-from podsched.cli.options import DryRun
+from podsched.cli.options import DryRun, DryRunOption, LabelSelector
 from podsched.cli.output import say
 from podsched.cli.targets import (
     OptionalNodes,
@@ -38,20 +38,17 @@ _ATTEMPTS = 5
 class _NodeFlags(ServerFlags):
     """Options that select the nodes to change, and ``--dry-run``."""
 
-    selector: str = flag("", "SELECTOR", names="--selector -l")
-    """Select objects by labels, such as app=web,tier!=front."""
+    selector: LabelSelector = flag("")
     everything: bool = flag(False, names="--all")
     """All objects of the kind."""
-    dry_run: DryRun = flag(DryRun.NONE)
-    """server: let the API server check the request without changing anything."""
+    dry_run: DryRunOption = flag(DryRun.NONE)
 
 
 @dataclass(frozen=True, slots=True)
 class _ObjectFlags(_NodeFlags):
     """The options for objects of all kinds."""
 
-    namespace: str = flag("default", "NAME", names="--namespace -n")
-    """Namespace of objects that do not name one."""
+    namespace: Namespace = flag("default")
     overwrite: bool = flag(False)
     """Replace existing values."""
 

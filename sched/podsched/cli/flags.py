@@ -23,7 +23,8 @@ R = TypeVar("R")
 def takes_flags(command: Callable[..., R]) -> Callable[..., R]:
     """Replace a command's dataclass parameters by options, one for each flag field.
 
-    The docstring below a field is the help text. Invalid values exit with a usage error. A tuple of
+    The docstring below a field is the help text, unless the field's type is an option that commands
+    share, such as ``Namespace``. Invalid values exit with a usage error. A tuple of
     strings is written A,B,...; options of other tuples may be repeated.
     """
     parameters = inspect.signature(command, eval_str=True).parameters.values()
@@ -44,12 +45,15 @@ def takes_flags(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def _options(kind: Any) -> Iterator[Parameter]:
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     # The last one counts: a field's text replaces that of a base class.
     bases = reversed(kind.__mro__[:-1])
     texts = dict(chain.from_iterable(attribute_docstrings(base).items() for base in bases))
     for name, (names, about), default in _flags(kind):
         hint: Any = hints[name]
+        if get_origin(hint) is Annotated:
+            yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+            continue
         if hint == tuple[str, ...]:
             hint, default = str, ",".join(default)
         elif get_origin(hint) is tuple:

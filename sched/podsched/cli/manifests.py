@@ -19,8 +19,9 @@ from podsched.api.manifest import (
     to_manifest,
 )
 from podsched.api.objects import AnyObject
-from podsched.cli.client import ServerFlags
+from podsched.cli.client import Namespace, ServerFlags
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
+from podsched.cli.options import Recursive
 from podsched.cli.output import say
 from podsched.config.flags import flag
 from podsched.lib.files import open_file
@@ -144,12 +145,10 @@ def read_known(
 class ManifestFlags(ServerFlags):
     """How manifests are read."""
 
-    namespace: str = flag("default", "NAME", names="--namespace -n")
-    """Namespace of objects that do not name one."""
+    namespace: Namespace = flag("default")
     strict: bool = flag(False)
     """Refuse unknown fields instead of warning."""
-    recursive: bool = flag(False, names="--recursive -R")
-    """Also read subdirectories."""
+    recursive: Recursive = flag(False)
 
     def read(self, filenames: Sequence[str]) -> Manifests:
         """Return the objects in files, as ``read_known`` does."""

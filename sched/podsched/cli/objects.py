@@ -177,8 +177,7 @@ def _batches(objects: Sequence[AnyObject]) -> Iterator[list[AnyObject]]:
 class _WriteFlags(ManifestFlags):
     skip_unknown: bool = flag(False)
     """Warn about unknown kinds instead of failing."""
-    dry_run: DryRun = flag(DryRun.NONE)
-    """server: let the API server check the request without changing anything."""
+    dry_run: DryRunOption = flag(DryRun.NONE)
     trace: bool = flag(False)
     """Trace the pods from this command until they are Running, and print the trace's id. Processes
     export their spans to their --otlp-endpoint, the command its own to OTEL_EXPORTER_OTLP_ENDPOINT,
