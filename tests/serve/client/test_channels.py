@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from grpc.aio import AioRpcError
 
 from podsched.lib.certificate_error import CertificateError
 from podsched.serve.client.api_client import ApiClient
@@ -92,6 +93,22 @@ async def test_a_client_connects_again_with_renewed_certificates(tmp_path: Path)
 
 
 @pytest.mark.integration
+async def test_a_silent_server_is_left_also_on_channels_with_earlier_certificates(
+    tmp_path: Path,
+) -> None:
+    channels = Channels("a:1,b:1", options_of(make_certificates(tmp_path)))
+    earlier = channels.current()
+    make_certificates(tmp_path)
+    channels.leave("b:1")
+    later = channels.current()
+    assert later is not earlier
+    await channels.move("a:1", "b:1")
+    for channel in (earlier, later):
+        with pytest.raises(AioRpcError), channels.failing(channel):
+            raise asyncio.CancelledError
+    await channels.close()
+
+
 async def test_a_server_that_takes_half_a_second_to_answer_is_not_given_up() -> None:
     store = MemoryStore()
     server = await start_api_server(ServerSettings(), store)

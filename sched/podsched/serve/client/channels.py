@@ -85,7 +85,8 @@ class Channels:
             raise ValueError("at least one endpoint of an API server is needed")
         self._options = options
         self._channels: dict[str, grpc.aio.Channel] = {}
-        self._outdated: list[grpc.aio.Channel] = []
+        #: Channels with earlier certificates and their endpoints, open for their current calls.
+        self._outdated: list[tuple[str, grpc.aio.Channel]] = []
         self._silent: WeakSet[grpc.aio.Channel] = WeakSet()
         #: How many streams are open, by endpoint.
         self._streams = Counter[str]()
@@ -140,8 +141,7 @@ class Channels:
         if endpoint == self.endpoint:
             self._at = (self._at + 1) % len(self.endpoints)
         if self._files is not None and self._files.changed(keeps_certificates(_log)):
-            # They stay open for their current calls.
-            self._outdated.extend(self._channels.values())
+            self._outdated += self._channels.items()
             self._channels.clear()
 
     async def health(self, endpoint: str, timeout: float) -> Health:
@@ -159,8 +159,10 @@ class Channels:
         _log.warning("Leaving an API server without a good answer", server=endpoint, to=to)
         if endpoint == self.endpoint:
             self._at = self.endpoints.index(to)
-        channel = self._channels.pop(endpoint, None)
-        if channel is not None:
+        known = [*self._outdated, *self._channels.items()]
+        self._outdated = [each for each in self._outdated if each[0] != endpoint]
+        self._channels.pop(endpoint, None)
+        for channel in (channel for name, channel in known if name == endpoint):
             self._silent.add(channel)
             await channel.close()
 
@@ -173,9 +175,9 @@ class Channels:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
-        channels = (*self._channels.values(), *self._outdated)
+        known = [*self._outdated, *self._channels.items()]
         self._channels, self._outdated = {}, []
-        for channel in channels:
+        for _, channel in known:
             await channel.close()
 
 
