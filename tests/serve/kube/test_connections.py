@@ -97,6 +97,19 @@ async def test_an_idle_connection_is_used_again(
     assert len(opened) == 1
 
 
+async def test_an_answer_without_a_body_is_not_taken_for_the_answer_to_the_next_request(
+    connections: Connections, opened: list[Transport]
+) -> None:
+    task = await begin(connections)
+    opened[0].receive(b"HTTP/1.1 204 No Content\r\n\r\n")
+    assert (await task).status == 204
+    task = await begin(connections)
+    opened[0].break_()
+    with pytest.raises(BrokenConnectionError, match="the server closed it"):
+        await task
+    assert len(opened) == 1
+
+
 async def test_requests_at_the_same_time_have_connections_of_their_own(
     connections: Connections, opened: list[Transport]
 ) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, cast
 
 import httptools
@@ -94,7 +94,7 @@ class Connections:
 
 
 class _Connection(asyncio.Protocol):
-    """A connection, and the callbacks of its parser."""
+    """A connection, with one request at a time."""
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
         self.tls = tls
@@ -102,12 +102,8 @@ class _Connection(asyncio.Protocol):
         self.is_reusable = False
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._parser = httptools.HttpResponseParser(self)
+        self._answers = _Answers(self._finish)
         self._answered: asyncio.Future[Answer] | None = None
-        self._headers: dict[str, str] = {}
-        self._body: list[bytes] = []
-        #: Whether an answer without a length has begun, whose body ends with the connection.
-        self._ends_with_connection = False
 
     async def exchange(self, request: bytes) -> Answer:
         """Send a request and return its answer. Raises BrokenConnectionError."""
@@ -123,8 +119,6 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # ------------------------------------------------------------------ called by asyncio
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
@@ -133,18 +127,49 @@ class _Connection(asyncio.Protocol):
             self.abort()
             return
         try:
-            self._parser.feed_data(data)
+            self._answers.feed(data)
         except httptools.HttpParserError as error:
             self._fail(f"the answer is not HTTP: {error}")
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_reusable = False
-        if exc is None and self._ends_with_connection:
-            self._finish()
+        if exc is None:
+            self._answers.end()
         self._fail(str(exc or "the server closed it"))
 
-    # ------------------------------------------------------------------ called by the parser
+    def _finish(self, answer: Answer, is_reusable: bool) -> None:
+        answered, self._answered = self._answered, None
+        # Without a request, it is a second answer to the last one.
+        self.is_reusable = is_reusable and answered is not None
+        if answered is not None and not answered.done():
+            self.used_at = self._loop.time()
+            answered.set_result(answer)
+
+    def _fail(self, reason: str) -> None:
+        if self._answered is not None and not self._answered.done():
+            self._answered.set_exception(BrokenConnectionError(reason))
+        self._answered = None
+
+
+class _Answers:
+    """Reads the answers on a connection; ``on_...`` are the callbacks of the parser."""
+
+    def __init__(self, whole: Callable[[Answer, bool], None]) -> None:
+        """whole: called with each answer, and whether the connection can be used again."""
+        self._whole = whole
+        self._parser = httptools.HttpResponseParser(self)
+        self.feed: Callable[[bytes], None] = self._parser.feed_data
+        """Reads some bytes. Raises HttpParserError."""
+        self._headers: dict[str, str] = {}
+        self._body: list[bytes] = []
+        #: Whether an answer without a length has begun, whose body ends with the connection.
+        self._ends_with_connection = False
+
+    def end(self) -> None:
+        """End an answer without a length: the server has closed the connection."""
+        if self._ends_with_connection:
+            self._whole(self._answer(), False)
 
     def on_message_begin(self) -> None:
         self._headers = {}
@@ -162,25 +187,12 @@ class _Connection(asyncio.Protocol):
         self._body.append(body)
 
     def on_message_complete(self) -> None:
+        self._ends_with_connection = False
         if self._parser.get_status_code() >= 200:  # the others announce the answer
-            self.is_reusable = self._parser.should_keep_alive()
-            self._finish()
+            self._whole(self._answer(), self._parser.should_keep_alive())
 
-    # ------------------------------------------------------------------
-
-    def _finish(self) -> None:
-        answered, self._answered = self._answered, None
-        if answered is None:
-            self.is_reusable = False  # a second answer to one request
-        elif not answered.done():
-            self.used_at = self._loop.time()
-            status = self._parser.get_status_code()
-            answered.set_result(Answer(status, self._headers, b"".join(self._body)))
-
-    def _fail(self, reason: str) -> None:
-        if self._answered is not None and not self._answered.done():
-            self._answered.set_exception(BrokenConnectionError(reason))
-        self._answered = None
+    def _answer(self) -> Answer:
+        return Answer(self._parser.get_status_code(), self._headers, b"".join(self._body))
 
 
 def encode(method: str, target: str, headers: Mapping[str, str], body: bytes) -> bytes:
