@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 from pathlib import Path
 
 import pytest
 
+from podsched.serve.store import snapshot
 from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.serve.store.errors import Unavailable
@@ -20,6 +22,7 @@ from podsched.serve.store.snapshot import (
     restore_snapshot,
     save_snapshot,
 )
+from support.eventually import eventually
 
 
 def complete(path: Path, content: bytes = b"x" * 1024) -> Path:
@@ -46,6 +49,23 @@ async def test_a_snapshot_replaces_no_file_and_a_restore_no_directory(tmp_path: 
         await save_snapshot(EtcdOptions(), good)
     with pytest.raises(SnapshotError, match="restore into a new directory"):
         await restore_snapshot(good, tmp_path)
+
+
+@pytest.mark.integration
+async def test_a_restore_that_is_cancelled_leaves_no_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, restored = tmp_path / "etcdutl", tmp_path / "restored"
+    slow.write_text(f"#!/bin/sh\nmkdir {restored}; touch {restored}/half; exec sleep 600\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(snapshot, "_etcdutl", lambda: slow)
+    good = complete(tmp_path / "good")
+    restoring = asyncio.create_task(restore_snapshot(good, restored))
+    await eventually("a part is restored", (restored / "half").exists)
+    restoring.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await restoring
+    assert not restored.exists()
 
 
 @pytest.mark.integration

@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import os
 import shutil
+import signal
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from pathlib import Path
 import grpc
 from aetcd.rpc import rpc_pb2
 
+from podsched.lib.processes import send_signal
 from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions, find_etcd
 from podsched.serve.store.endpoints import Endpoints
@@ -127,7 +129,13 @@ async def restore_snapshot(file: Path, data_dir: Path) -> None:
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
     )
-    _, said = await process.communicate()
+    try:
+        _, said = await process.communicate()
+    except asyncio.CancelledError:
+        send_signal(process, signal.SIGKILL)
+        await process.wait()
+        shutil.rmtree(data_dir, ignore_errors=True)
+        raise
     if process.returncode:
         shutil.rmtree(data_dir, ignore_errors=True)
         lines = said.decode(errors="replace").strip().splitlines()
