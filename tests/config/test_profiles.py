@@ -229,6 +229,30 @@ def test_a_profile_takes_the_percentage_of_the_file_unless_it_has_its_own() -> N
     assert [item.percentage_of_nodes_to_score for item in config.profiles] == [40, 0]
 
 
+@pytest.mark.parametrize(
+    ("extender", "expected"),
+    [
+        ({"bindVerb": "bind"}, [True, False]),
+        ({"preemptVerb": "preempt"}, [True, False]),
+        ({"filterVerb": "filter"}, [True, True]),
+        ({"prioritizeVerb": "prioritize", "weight": 1}, [True, True]),
+    ],
+)
+def test_nodes_are_compared_by_score_plugins_and_by_extenders_that_filter_or_score(
+    extender: dict[str, Any], expected: list[bool]
+) -> None:
+    config = load_config(
+        {
+            "extenders": [{"urlPrefix": "http://extender", **extender}],
+            "profiles": [
+                {"schedulerName": "a"},
+                {"schedulerName": "b", "plugins": {"score": {"disabled": [{"name": "*"}]}}},
+            ],
+        }
+    )
+    assert [item.compares_nodes for item in config.profiles] == expected
+
+
 def test_several_profiles_each_need_a_name() -> None:
     with pytest.raises(ConfigError, match=r"profiles\[1\]\.schedulerName: Required value"):
         load_config({"profiles": [{"schedulerName": "a"}, {}]})

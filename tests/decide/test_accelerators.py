@@ -31,8 +31,8 @@ COUNTED = {"matchLabels": {"app": "a"}}
 class Decided(World):
     """A world in which one decider decides in trials, and another decides the same again."""
 
-    def __init__(self, seed: int, percentage: int | None) -> None:
-        super().__init__(seed, nodes=10)
+    def __init__(self, seed: int, percentage: int | None, *, scoring: bool = True) -> None:
+        super().__init__(seed, nodes=10, scoring=scoring)
         self.percentage = percentage
         self.strategy = self.random.choice(STRATEGIES)
         names = self.random.sample([name for name in self.cluster.nodes.names if name], 7)
@@ -114,15 +114,19 @@ def decide(
     return outcomes
 
 
-@pytest.mark.parametrize("percentage", [None, 40], ids=["all nodes", "a share of the nodes"])
+@pytest.mark.parametrize(
+    ("percentage", "scoring"),
+    [(None, True), (40, True), (40, False)],
+    ids=["all nodes", "a share of the nodes", "the first node that fits"],
+)
 @pytest.mark.parametrize("without", [(), *((name,) for name in Accelerator)], ids=str)
 def test_with_and_without_accelerators_the_decisions_are_those_of_the_reference(
-    without: tuple[str, ...], percentage: int | None, monkeypatch: pytest.MonkeyPatch
+    without: tuple[str, ...], percentage: int | None, scoring: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Otherwise all nodes of so small a cluster would be scored.
     monkeypatch.setattr(sampling, "MIN_FEASIBLE_NODES", 3)
     for seed in range(share(16)):
-        world = Decided(seed, percentage)
+        world = Decided(seed, percentage, scoring=scoring)
         plain, fast = world.decider(*REFERENCE), world.decider(*without)
         for _ in range(12):
             pods = world.batch()

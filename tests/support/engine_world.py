@@ -108,9 +108,14 @@ class World:
         percentage: int | None = None,
         strategy: Mapping[str, Any] | None = None,
         scores: Mapping[str, type] | None = None,
+        scoring: bool = True,
     ) -> None:
-        """``scores``: score plugins of the test's own, by name, enabled beside the default ones."""
+        """``scores``: score plugins of the test's own, by name, enabled beside the default ones.
+
+        ``scoring``: whether the default ones are enabled.
+        """
         self.scores = scores or {}
+        self.scoring = scoring
         self.random = random.Random(seed)
         self.cache = Cache()
         self.cluster = self.cache.cluster
@@ -125,7 +130,8 @@ class World:
     def profile(self, strategy: Mapping[str, Any], percentage: int | None) -> ProfileRuntime:
         args = {"scoringStrategy": strategy}
         named = [{"name": name} for name in self.scores]
-        plugins = {"score": {"enabled": named}}
+        disabled = [] if self.scoring else [{"name": "*"}]
+        plugins = {"score": {"enabled": named, "disabled": disabled}}
         fit = [{"name": "NodeResourcesFit", "args": args}]
         config: dict[str, Any] = {"profiles": [{"pluginConfig": fit, "plugins": plugins}]}
         if percentage is not None:

@@ -71,6 +71,8 @@ class Profile:
     """The args of every plugin that takes any: an args model, or a plain object without one."""
     own_names: Mapping[str, str] = field(default_factory=dict)
     """The plugins that run under names that the user chose, by these names."""
+    compares_nodes: bool = True
+    """Whether a Score plugin, or an extender that filters or scores, compares feasible nodes."""
 
     def names(self, point: ExtensionPoint) -> tuple[str, ...]:
         return tuple(plugin.name for plugin in self.plugins[point])
@@ -102,7 +104,7 @@ def resolve_profiles(
     out.errors += _scheduler_name_errors(profiles)
     for at, written in enumerate(profiles):
         resolver = _Resolver(written, join("profiles", at), known, out)
-        resolver.resolve(percentage_of_nodes_to_score, ignored_resources(extenders))
+        resolver.resolve(percentage_of_nodes_to_score, extenders)
     out.errors += _queue_sort_errors(out.profiles)
     return out
 
@@ -157,11 +159,8 @@ class _Resolver:
         self._out = out
         self._multi = merge_default_plugins(written.plugins.multi_point)
 
-    def resolve(self, percentage: int | None, ignored: tuple[str, ...]) -> None:
-        """Resolve the profile.
-
-        percentage: the file's percentageOfNodesToScore. ignored: resources that extenders manage.
-        """
+    def resolve(self, percentage: int | None, extenders: Sequence[Extender]) -> None:
+        """Resolve the profile; percentage: the file's percentageOfNodesToScore."""
         found = self._out.errors
         own = self._written.percentage_of_nodes_to_score
         found += percentage_errors(self._path, own)
@@ -175,7 +174,7 @@ class _Resolver:
             if name not in args and spec is not None and spec.args is not None:
                 args[name] = spec.args()
         self._written_out(args)
-        if ignored:
+        if ignored := ignored_resources(extenders):
             for name in CHECKING_RESOURCES & args.keys():
                 own_args = args[name]
                 names = tuple(dict.fromkeys((*own_args.ignored_resources, *ignored)))
@@ -191,6 +190,8 @@ class _Resolver:
                     for name in sorted(running)
                     if name in self._known and self._known[name].plugin
                 },
+                bool(plugins[ExtensionPoint.SCORE])
+                or any(extender.filter_verb or extender.prioritize_verb for extender in extenders),
             )
         )
 

@@ -69,11 +69,11 @@ class Reference:
                 # Not scored: the node is taken even if others have higher scores.
                 return Decision(queued, state, nodes.names[nominated], feasible=1, evaluated=1)
         outcome = filter_nodes(runtime, state, pod, pre, every, cluster)
-        feasible, percentage = every[outcome.plugin == PASSED], runtime.percentage_of_nodes_to_score
+        feasible = every[outcome.plugin == PASSED]
         allowed = None if pre.node_names is None else every[outcome.plugin != EXCLUDED]
         failures = [group.places for group in outcome.groups if group.status.code is Code.ERROR]
         failing = every[np.sort(np.concatenate([NO_ROWS, *failures]))]
-        sample = self._rotation.sample(cluster, percentage, feasible, allowed, failing)
+        sample = self._rotation.sample(cluster, runtime.profile, feasible, allowed, failing)
         if sample.failed is not None:
             # kube-scheduler ends the cycle when a Filter fails on a node, even if other nodes fit.
             failed = outcome.status(int(np.searchsorted(every, sample.failed)))

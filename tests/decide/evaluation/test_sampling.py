@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from podsched.config.load import load_config
+from podsched.config.profiles import Profile
 from podsched.decide.evaluation.sampling import Rotation, num_feasible_nodes_to_find
 from support.engine_world import World, node
 
@@ -28,6 +32,10 @@ def test_the_number_of_nodes_to_score_is_kube_schedulers(
     assert num_feasible_nodes_to_find(percentage, nodes) == expected
 
 
+def profile(percentage: int | None) -> Profile:
+    return replace(load_config({}).profiles[0], percentage_of_nodes_to_score=percentage)
+
+
 STEP = np.arange(0, 300, 2)
 
 
@@ -40,7 +48,7 @@ def nodes(number: int = 300) -> World:
 
 def test_the_next_search_starts_where_the_last_one_stopped() -> None:
     rotation, world = Rotation(), nodes()
-    taken = [rotation.sample(world.cluster, 1, STEP) for _ in range(2)]
+    taken = [rotation.sample(world.cluster, profile(1), STEP) for _ in range(2)]
     assert [sample.evaluated for sample in taken] == [199, 200]
     assert taken[0].rows.tolist() == list(range(0, 200, 2))
     assert taken[1].rows.tolist() == [*range(0, 100, 2), *range(200, 300, 2)]
@@ -49,7 +57,7 @@ def test_the_next_search_starts_where_the_last_one_stopped() -> None:
 
 def test_the_share_is_one_of_the_nodes_that_pre_filter_allows() -> None:
     rotation, world, allowed = Rotation(), nodes(), np.arange(100, 300)
-    taken = [rotation.sample(world.cluster, 60, allowed, allowed) for _ in range(2)]
+    taken = [rotation.sample(world.cluster, profile(60), allowed, allowed) for _ in range(2)]
     assert [sample.evaluated for sample in taken] == [120, 120]
     assert taken[0].rows.tolist() == list(range(100, 220))
     assert taken[1].rows.tolist() == [*range(100, 140), *range(220, 300)]
@@ -59,43 +67,46 @@ def test_a_search_among_few_nodes_moves_the_start_among_all_nodes() -> None:
     """As in kube-scheduler: nextStartNodeIndex is taken modulo the number of all nodes."""
     rotation, world = Rotation(), nodes()
     few, none = np.arange(90), np.arange(0)
-    assert rotation.sample(world.cluster, 1, few, few).evaluated == 90
+    assert rotation.sample(world.cluster, profile(1), few, few).evaluated == 90
     assert rotation.start == 90
-    assert rotation.sample(world.cluster, 1, none, np.arange(250)).evaluated == 250
+    assert rotation.sample(world.cluster, profile(1), none, np.arange(250)).evaluated == 250
     assert rotation.start == (90 + 250) % 300
     world.cluster.placement = frozenset({"n000", "n001", "n002", "gone"})
-    rotation.sample(world.cluster, 1, np.arange(2), np.arange(2))
+    rotation.sample(world.cluster, profile(1), np.arange(2), np.arange(2))
     assert rotation.start == (40 + 2) % 3
 
 
 def test_a_profile_that_scores_all_nodes_does_not_move_the_start() -> None:
     rotation, world = Rotation(), nodes(10)
-    assert rotation.sample(world.cluster, None, np.arange(5), np.arange(5)).evaluated == 5
+    assert rotation.sample(world.cluster, profile(None), np.arange(5), np.arange(5)).evaluated == 5
     assert rotation.start == 0
 
 
 def test_without_nodes_there_is_no_search() -> None:
-    assert Rotation().sample(nodes(0).cluster, 30, np.arange(0)).evaluated == 0
+    assert Rotation().sample(nodes(0).cluster, profile(30), np.arange(0)).evaluated == 0
 
 
 def test_a_filter_that_fails_in_a_search_moves_the_start_by_the_other_nodes() -> None:
     """As in kube-scheduler, so that the next search begins with other nodes."""
     rotation, world = Rotation(), nodes()
     failed = np.array([41, 199])
-    assert rotation.sample(world.cluster, 1, STEP, failed=failed).failed == 41
+    assert rotation.sample(world.cluster, profile(1), STEP, failed=failed).failed == 41
     assert rotation.start == 199 - 1
-    assert rotation.sample(world.cluster, 1, STEP, failed=failed).failed == 199
+    assert rotation.sample(world.cluster, profile(1), STEP, failed=failed).failed == 199
     assert rotation.start == (198 + 199 - 2) % 300
-    assert rotation.sample(world.cluster, 1, np.arange(0), failed=failed).failed == 199
+    assert rotation.sample(world.cluster, profile(1), np.arange(0), failed=failed).failed == 199
     assert rotation.start == (95 + 300 - 2) % 300
 
 
 def test_a_filter_that_fails_on_a_node_beyond_the_search_is_no_error() -> None:
     rotation, world = Rotation(), nodes()
-    found = rotation.sample(world.cluster, 1, STEP, failed=np.array([199, 299]))
+    found = rotation.sample(world.cluster, profile(1), STEP, failed=np.array([199, 299]))
     assert (found.rows.tolist(), found.failed) == (list(range(0, 200, 2)), None)
     assert rotation.start == 199
 
 
 def test_if_all_nodes_are_scored_a_filter_that_fails_anywhere_is_an_error() -> None:
-    assert Rotation().sample(nodes().cluster, None, STEP, failed=np.array([299])).failed == 299
+    assert (
+        Rotation().sample(nodes().cluster, profile(None), STEP, failed=np.array([299])).failed
+        == 299
+    )

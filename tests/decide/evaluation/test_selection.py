@@ -266,6 +266,24 @@ def test_a_share_of_the_nodes_is_scored_when_configured() -> None:
     assert (first.row, second.row) == (0, 100)
 
 
+@pytest.mark.parametrize(
+    ("percentage", "expected"),
+    [(1, [(0, 1), (1, 1)]), (100, [(0, 1), (1, 1)]), (None, [(0, 3)] * 2)],
+)
+def test_without_a_score_plugin_a_search_for_a_share_ends_at_the_first_node_that_fits(
+    percentage: int | None, expected: list[tuple[int, int]]
+) -> None:
+    """As in kube-scheduler, also in a small cluster: there is nothing to compare nodes by."""
+    world = World(0, nodes=0, percentage=percentage, strategy=LEAST, scoring=False)
+    for number in range(3):
+        world.cache.placed.add_node(node(f"n{number}"))
+    world.templates = [{}] * 4
+    pending = world.pending(0)
+    selector = Selector(world.evaluation(pending))
+    found = [selector.select(pending) for _ in range(2)]
+    assert [(one.row, one.evaluated) for one in found if one is not None] == expected
+
+
 def naming(percentage: int | None) -> World:
     """300 nodes, and pods that name the last 200 of them."""
     world = World(0, nodes=0, percentage=percentage, strategy=LEAST)

@@ -2,10 +2,11 @@
 
 If it is unset, every feasible node is scored: over columns that is cheap and gives the best choice.
 0 means kube-scheduler's adaptive percentage (numFeasibleNodesToFind), 10 % at 5,000 nodes. It is a
-percentage of the nodes that PreFilter allows. If only some nodes are scored, they are taken from
-all zones in turn (``ordered_rows``), and the next pod's search starts where this one stopped
-(nextStartNodeIndex), even if it ended with an error. Nodes beyond that place are not searched: that
-a Filter fails there is no error.
+percentage of the nodes that PreFilter allows. If it is set, but nothing compares the nodes
+(``Profile.compares_nodes``), the first feasible node is taken (findNodesThatPassFilters). If only
+some nodes are scored, they are taken from all zones in turn (``ordered_rows``), and the next pod's
+search starts where this one stopped (nextStartNodeIndex), even if it ended with an error. Nodes
+beyond that place are not searched: that a Filter fails there is no error.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from podsched.config.profiles import Profile
 from podsched.decide.evaluation.row_sets import NO_ROWS
 from podsched.framework.nodes import ClusterView
 from podsched.framework.verdicts import Rows
@@ -52,7 +54,7 @@ class Rotation:
     def sample(
         self,
         cluster: ClusterView,
-        percentage: int | None,
+        profile: Profile,
         feasible: Rows,
         allowed: Rows | None = None,
         failed: Rows = NO_ROWS,
@@ -62,12 +64,14 @@ class Rotation:
         ``feasible``: ascending rows of the live columns, maybe none; ``allowed``: the rows that
         PreFilter allows, None for all; ``failed``: those on which a Filter failed.
         """
-        alive = cluster.nodes.alive
+        alive, percentage = cluster.nodes.alive, profile.percentage_of_nodes_to_score
         candidates = int(np.count_nonzero(alive)) if allowed is None else len(allowed)
         if percentage is None:
             return Sample(feasible, candidates, int(failed[0]) if len(failed) else None)
         taken, processed, first_failed = feasible, candidates, None
-        wanted = num_feasible_nodes_to_find(percentage, candidates)
+        wanted = 1
+        if profile.compares_nodes:
+            wanted = num_feasible_nodes_to_find(percentage, candidates)
         if (len(feasible) and wanted < candidates) or len(failed):
             order = cluster.nodes.ordered_rows
             if allowed is not None:

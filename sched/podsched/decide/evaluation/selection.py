@@ -157,11 +157,10 @@ class Selector:
 
     def _sample(self, feasible: Rows) -> tuple[Rows, int]:
         evaluation = self.evaluation
-        percentage = evaluation.runtime.percentage_of_nodes_to_score
         feasibility = evaluation.feasibility
         allowed = None if feasibility.node_names is None else feasibility.candidates()
         rows, evaluated, failed = self._rotation.sample(
-            evaluation.cluster, percentage, feasible, allowed, feasibility.failed
+            evaluation.cluster, evaluation.runtime.profile, feasible, allowed, feasibility.failed
         )
         if failed is not None:
             evaluation.failure = feasibility.rejections.failure(failed)
