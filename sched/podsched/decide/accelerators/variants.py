@@ -300,7 +300,7 @@ class Variants:
             return False
         for named in self._feasible_dependent:
             pre_score_one(self._runtime, named, state, pod, self._cluster, feasible)
-            if self._runtime.pre_score_of(named) is None or named.name not in state.skip_score:
+            if named.name not in self._runtime.pre_score or named.name not in state.skip_score:
                 return False
         return True
 
@@ -353,7 +353,7 @@ def _covers_all_rows(evaluation: ClassEvaluation) -> bool:
     """Whether a refreshed evaluation covers all rows, and no pod is nominated."""
     return (
         evaluation.is_evaluated
-        and evaluation.runtime.percentage_of_nodes_to_score is None
+        and evaluation.runtime.profile.percentage_of_nodes_to_score is None
         and evaluation.feasibility.node_names is None
         and not evaluation.cluster.nominator.nodes()
     )

@@ -130,16 +130,16 @@ class BatchLookahead:
             # A plugin failed on a row that may not be needed: let a single evaluation decide.
             return Chosen()
 
-    def reserves(self, pod: PodInfo) -> bool:
-        """Whether a plugin reserves something for pods like this, which the next pod must see."""
-        return bool(self._evaluation.runtime.reserving(self._evaluation.state, pod))
+    def reserving(self, pod: PodInfo) -> Set[str]:
+        """Return the plugins that reserve something for pods like this, which the next must see."""
+        return self._evaluation.runtime.reserving(self._evaluation.state, pod)
 
     def stops_after(self, pod: PodInfo) -> bool:
         """Whether a plugin reserves something for this pod without looking ahead past Reserve.
 
         Then no other pod is placed with it. The answer is that of the last evaluation.
         """
-        return any(self._look_ahead(name, pod) is None for name in self._reserving(pod))
+        return any(self._look_ahead(name, pod) is None for name in self.reserving(pod))
 
     def _unnominated(self, pods: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """Return the leading pods without a nominated node, which would be tried first."""
@@ -151,22 +151,18 @@ class BatchLookahead:
     def _independent(self, pods: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """Return the leading pods for which different things are reserved, up to a number."""
         runtime = self._evaluation.runtime
-        for name in self._reserving(pods[0]) if pods else ():
+        for name in self.reserving(pods[0]) if pods else ():
             pods = pods[:_MOST_RESERVED]
             plugin = runtime.lookahead[name]
             assert isinstance(plugin, LooksPastReserve)
             pods = pods[: plugin.independent(pods)]
         return pods
 
-    def _reserving(self, pod: PodInfo) -> Set[str]:
-        """Return the plugins that reserve something for pods like this."""
-        return self._evaluation.runtime.reserving(self._evaluation.state, pod)
-
     # ------------------------------------------------------------------ whether it is exact
 
     def _lookaheads(self, pod: PodInfo) -> dict[str, Lookahead] | None:
         """Return a Lookahead per plugin that reads beyond a pod's row; None: not exact."""
-        reserving = self._reserving(pod)
+        reserving = self.reserving(pod)
         plugins = self._evaluation.runtime.lookahead
         if any(not isinstance(plugins.get(name), LooksPastReserve) for name in reserving):
             return None
@@ -192,7 +188,7 @@ class BatchLookahead:
         ``reserving``: plugins whose inputs change in Reserve.
         """
         evaluation = self._evaluation
-        if evaluation.runtime.percentage_of_nodes_to_score is not None:
+        if evaluation.runtime.profile.percentage_of_nodes_to_score is not None:
             return False
         if not self._is_as_learned(reserving) or _reads_pods(evaluation):
             return False

@@ -97,7 +97,7 @@ class Feasibility:
         #: The rows on which a Filter failed, ascending, for the search for a share of the nodes: if
         #: all nodes are searched, ``recompute`` raises instead.
         self.failed: Rows = NO_ROWS
-        self._searches_all = runtime.percentage_of_nodes_to_score is None
+        self._searches_all = runtime.profile.percentage_of_nodes_to_score is None
         self.rejections = FirstRejections(self.columns)
         self._candidate: Bools = np.zeros(0, dtype=np.bool_)
         #: Whether the candidates may have changed since the feasible rows were computed.

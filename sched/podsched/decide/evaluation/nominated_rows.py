@@ -32,6 +32,8 @@ class NominatedRows:
         self._runtime = runtime
         self._cluster = cluster
         self._priority = priority
+        #: The filters whose verdicts do not change when pods come and go.
+        self._settled = {n.name for n in runtime.filter if n.traits.reads_only_nodes}
         self._pods: dict[int, tuple[PodInfo, ...]] = {}
         #: (nominations, topology) versions of ``_pods``; None: read all nominations again.
         self._versions: tuple[int, int] | None = None
@@ -103,9 +105,7 @@ class NominatedRows:
             return None
         counted = Nominees(places, tuple(self._pods[row] for row in rows[places].tolist()))
         nodes = self._cluster.nodes
-        outcome = run_with_nominees(
-            self._runtime, state, pod, nodes, rows, counted, self._runtime.reading_only_nodes
-        )
+        outcome = run_with_nominees(self._runtime, state, pod, nodes, rows, counted, self._settled)
         return rows[places], outcome
 
     def _places_in(self, rows: Rows) -> Rows:

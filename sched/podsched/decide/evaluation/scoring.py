@@ -46,7 +46,7 @@ def pre_score_one(
 
     Raises PluginFailure.
     """
-    of_plugin = runtime.pre_score_of(named)
+    of_plugin = runtime.pre_score.get(named.name)
     if of_plugin is None:
         return
     name = named.name

@@ -223,7 +223,7 @@ class Selector:
 
     def reserves(self, pod: PodInfo) -> bool:
         """Whether a plugin reserves something for pods like this, which the next one must see."""
-        return self._lookahead.reserves(pod)
+        return bool(self._lookahead.reserving(pod))
 
     def places_alone(self, pod: PodInfo) -> bool:
         """Whether it is already known that the round ends after this pod."""

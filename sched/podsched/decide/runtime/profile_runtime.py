@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar
 
 from podsched.config.plugins import IN_TREE_PLUGINS, ExtensionPoint
 from podsched.config.profiles import Profile
@@ -139,7 +139,6 @@ class ProfileRuntime:
         self.profile = profile
         self.scheduler_name = profile.scheduler_name
         self.meter = (meter or ProfileMeters.unread()).of(profile.scheduler_name)
-        self.percentage_of_nodes_to_score = profile.percentage_of_nodes_to_score
         self.handle = handle
         self._factories = factories
         allocates = all("DynamicResources" in profile.names(at) for at in _ALLOCATING)
@@ -151,36 +150,37 @@ class ProfileRuntime:
             _leave_devices(self.plugins)
         self.pre_enqueue: Sequence[Named[PreEnqueuePlugin]] = self._at(ExtensionPoint.PRE_ENQUEUE)
         self.queue_sort: Sequence[Named[QueueSortPlugin]] = self._at(ExtensionPoint.QUEUE_SORT)
+        #: These list and compare placements of pod groups (``framework.pod_groups``).
+        self.placement_generate: Sequence[Named[Any]] = self._at(ExtensionPoint.PLACEMENT_GENERATE)
+        self.placement_score: Sequence[Named[Any]] = self._at(ExtensionPoint.PLACEMENT_SCORE)
         self.filter: Sequence[Named[FilterPlugin]] = self._at(ExtensionPoint.FILTER)
+        #: The names of the filters in order.
+        self.filter_names = tuple(named.name for named in self.filter)
         self.pre_filter: Sequence[Named[PreFilterPlugin]] = self._pre_filter()
         self.post_filter: Sequence[Named[PostFilterPlugin]] = self._at(ExtensionPoint.POST_FILTER)
         #: Plugins that can predict their verdicts, by name.
         self.lookahead: Mapping[str, LookaheadPlugin] = {
-            name: plugin
-            for name, plugin in self.plugins.items()
-            if isinstance(plugin, LookaheadPlugin)
+            name: one for name, one in self.plugins.items() if isinstance(one, LookaheadPlugin)
         }
         self.score: Sequence[Named[ScorePlugin]] = self._at(ExtensionPoint.SCORE)
-        #: Plugins that declare inputs but have no PreFilter, by name.
-        self.inputs_without_pre_filter: Mapping[str, InputsPlugin] = self._other_inputs()
-        self._pre_score: dict[str, Named[PreScorePlugin]] = {
-            named.name: Named(
-                named.name,
-                cast(PreScorePlugin, named.plugin),
-                runs=self.meter.runs(ExtensionPoint.PRE_SCORE, named.name),
-            )
-            for named in self.score
-            if hasattr(named.plugin, "pre_score")
+        #: The PreScore of every plugin that scores and has one, by name.
+        self.pre_score: Mapping[str, Named[PreScorePlugin]] = {
+            one.name: self._unweighted(ExtensionPoint.PRE_SCORE, one.name)
+            for one in self.score
+            if hasattr(one.plugin, "pre_score")
         }
         self.reserve: Sequence[Named[ReservePlugin]] = self._at(ExtensionPoint.RESERVE)
-        #: The projections of the plugins, by name; plugins without a projection are left out.
-        self.projecting: Mapping[str, Projecting] = self._projecting()
+        deciding = _deciding(self)
         #: The plugins that feasibility and scores depend on.
-        self.deciding: Set[str] = self._deciding().keys()
+        self.deciding: Set[str] = deciding.keys()
+        #: Plugins that declare inputs but have no PreFilter, by name.
+        self.inputs_without_pre_filter: Mapping[str, InputsPlugin] = _other_inputs(self, deciding)
+        #: The projections of the plugins, by name; plugins without a projection are left out.
+        self.projecting: Mapping[str, Projecting] = _projecting(deciding)
         #: Whether some plugin has no projection, so that it may read the whole pod.
         self.reads_whole_pods = len(self.projecting) < len(self.deciding)
         #: Plugins that are fast over all rows, so that pods may differ in what they read.
-        self.varying: Set[str] = {name for name in self.projecting if self._is_varying(name)}
+        self.varying: Set[str] = {name for name in self.projecting if _is_varying(self, name)}
         #: Whether a Reserve plugin has something to do for a pod, by name.
         self.reserves: Mapping[str, Callable[[CycleState, PodInfo], bool]] = {
             named.name: _reserves_of(named.plugin) for named in self.reserve
@@ -196,16 +196,6 @@ class ProfileRuntime:
         return [plugin for plugin in self.plugins.values() if isinstance(plugin, PreparesPlugin)]
 
     @cached_property
-    def placement_generate(self) -> Sequence[Named[Any]]:
-        """The plugins that list placements of pod groups (``framework.pod_groups``)."""
-        return self._at(ExtensionPoint.PLACEMENT_GENERATE)
-
-    @cached_property
-    def placement_score(self) -> Sequence[Named[Any]]:
-        """The plugins that compare placements of pod groups (``framework.pod_groups``)."""
-        return self._at(ExtensionPoint.PLACEMENT_SCORE)
-
-    @cached_property
     def eviction_listeners(self) -> Mapping[str, EvictionListener]:
         """The EvictionListeners by name; cached, because the check takes 10 us per plugin."""
         plugins = self.plugins.items()
@@ -216,16 +206,6 @@ class ProfileRuntime:
         """The filters that compare requests with what nodes have free, by name."""
         plugins = {named.name: named.plugin for named in self.filter}
         return {name: one for name, one in plugins.items() if isinstance(one, ComparesRequests)}
-
-    @cached_property
-    def filter_names(self) -> tuple[str, ...]:
-        """The names of the filters in order."""
-        return tuple(named.name for named in self.filter)
-
-    @cached_property
-    def reading_only_nodes(self) -> Set[str]:
-        """The filters whose verdicts do not change when pods come and go."""
-        return {named.name for named in self.filter if named.traits.reads_only_nodes}
 
     def gate(self, pod: PodInfo) -> tuple[str, Status] | None:
         """Return the first PreEnqueue plugin that rejects a pod, with its status, or None."""
@@ -242,9 +222,7 @@ class ProfileRuntime:
         other.pre_filter = [replace(named, runs=runs) for named in self.pre_filter]
         other.filter = [replace(named, runs=runs) for named in self.filter]
         other.score = [replace(named, runs=runs) for named in self.score]
-        other._pre_score = {
-            name: replace(named, runs=runs) for name, named in self._pre_score.items()
-        }
+        other.pre_score = {n: replace(named, runs=runs) for n, named in self.pre_score.items()}
         return other
 
     def remade(self, handle: Handle) -> ProfileRuntime:
@@ -294,14 +272,14 @@ class ProfileRuntime:
         )
         restricting = {RESTRICTING} & self.plugins.keys() - names
         implied = [
-            Named(
-                name,
-                cast(PreFilterPlugin, self.plugins[name]),
-                runs=self.meter.runs(ExtensionPoint.PRE_FILTER, name),
-            )
+            self._unweighted(ExtensionPoint.PRE_FILTER, name)
             for name in dict.fromkeys((UnsupportedFields.name, *others, *restricting))
         ]
         return (implied[0], *configured, *implied[1:])
+
+    def _unweighted(self, point: ExtensionPoint, name: str) -> Named[Any]:
+        """Return a plugin at a point where it is not configured."""
+        return Named(name, self.plugins[name], runs=self.meter.runs(point, name))
 
     def reserving(self, state: CycleState, pod: PodInfo) -> Set[str]:
         """Return the plugins that reserve something for such pods, which the next pod must see."""
@@ -313,50 +291,50 @@ class ProfileRuntime:
                 found |= {name}
         return found
 
-    def _deciding(self) -> dict[str, Plugin]:
-        """Return the plugins that feasibility and scores depend on, by name."""
-        names = [named.name for named in self.pre_filter]
-        names += [named.name for named in self.filter]
-        names += [named.name for named in self.score]
-        return {name: self.plugins[name] for name in names}
-
-    def _projecting(self) -> dict[str, Projecting]:
-        return {
-            name: Projecting(plugin.projection, traits_of(plugin))
-            for name, plugin in self._deciding().items()
-            if isinstance(plugin, ProjectingPlugin)
-        }
-
-    def _is_varying(self, name: str) -> bool:
-        """Whether a plugin runs on whole columns and reads only a pod's class (``variants``)."""
-        filters = [named for named in self.filter if named.name == name]
-        scores = [named for named in self.score if named.name == name]
-        return (
-            self.projecting[name].traits.projects_class
-            and bool(filters or scores)
-            and all(named.whole is not None for named in filters)
-            and all(named.whole is not None and named.normalize is None for named in scores)
-            and not any(named.traits.depends_on_feasible for named in scores)
-        )
-
-    def _other_inputs(self) -> dict[str, InputsPlugin]:
-        pre_filter = {named.name for named in self.pre_filter}
-        return {
-            name: plugin
-            for name, plugin in self._deciding().items()
-            if name not in pre_filter and isinstance(plugin, InputsPlugin)
-        }
-
-    def pre_score_of(self, named: Named[ScorePlugin]) -> Named[PreScorePlugin] | None:
-        """Return the plugin's PreScore; it runs for every plugin that scores and has one."""
-        return self._pre_score.get(named.name)
-
     def enqueue_extensions(self) -> dict[str, EnqueueExtensions | None]:
         """Return each plugin's EnqueueExtensions; None if any event may end its rejections."""
         return {
             name: plugin if isinstance(plugin, EnqueueExtensions) else None
             for name, plugin in self.plugins.items()
         }
+
+
+def _deciding(runtime: ProfileRuntime) -> dict[str, Plugin]:
+    """Return the plugins that feasibility and scores depend on, by name."""
+    points = (runtime.pre_filter, runtime.filter, runtime.score)
+    return {named.name: runtime.plugins[named.name] for point in points for named in point}
+
+
+def _other_inputs(
+    runtime: ProfileRuntime, deciding: Mapping[str, Plugin]
+) -> dict[str, InputsPlugin]:
+    pre_filter = {named.name for named in runtime.pre_filter}
+    return {
+        name: plugin
+        for name, plugin in deciding.items()
+        if name not in pre_filter and isinstance(plugin, InputsPlugin)
+    }
+
+
+def _projecting(deciding: Mapping[str, Plugin]) -> dict[str, Projecting]:
+    return {
+        name: Projecting(plugin.projection, traits_of(plugin))
+        for name, plugin in deciding.items()
+        if isinstance(plugin, ProjectingPlugin)
+    }
+
+
+def _is_varying(runtime: ProfileRuntime, name: str) -> bool:
+    """Whether a plugin runs on whole columns and reads only a pod's class (``variants``)."""
+    filters = [named for named in runtime.filter if named.name == name]
+    scores = [named for named in runtime.score if named.name == name]
+    return (
+        runtime.projecting[name].traits.projects_class
+        and bool(filters or scores)
+        and all(named.whole is not None for named in filters)
+        and all(named.whole is not None and named.normalize is None for named in scores)
+        and not any(named.traits.depends_on_feasible for named in scores)
+    )
 
 
 def _whole(
