@@ -12,15 +12,12 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
-from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from podsched.api.selectors import SelectorError
 from podsched.config.plugin_args import DefaultingType, PodTopologySpreadArgs
-from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
-from podsched.framework.hint_index import KeyedIndex
+from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.lookahead import Lookahead
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import (
@@ -32,28 +29,21 @@ from podsched.framework.plugin import (
     Remedy,
     Traits,
 )
-from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
-from podsched.plugins.pod_topology_spread.constraints import (
-    Constraint,
-    Constraints,
-    Defaulting,
-    own_constraints,
-)
+from podsched.plugins.pod_topology_spread.constraints import Defaulting
 from podsched.plugins.pod_topology_spread.counts import (
     HardSpread,
-    Participation,
     SoftSpread,
     hard_spreads,
     soft_spreads,
 )
+from podsched.plugins.pod_topology_spread.entries import Entries
+from podsched.plugins.pod_topology_spread.hints import SpreadHints
 from podsched.plugins.pod_topology_spread.lookahead import ConstraintLookahead, SpreadLookahead
-from podsched.plugins.pods import node_or_nominated
 from podsched.plugins.rows.base_rows import rows_of_base
-from podsched.plugins.rows.topology_domains import TopologyDomains
-from podsched.v1 import objects_pb2 as v1
 
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_MISSING_LABEL = REASON + " (missing required label)"
@@ -63,32 +53,6 @@ REASON_MISSING_LABEL = REASON + " (missing required label)"
 FEW_SCORES: Final = 16
 #: The raw score of nodes that lack a topology key; they get 0 and do not count in normalisation.
 IGNORED: Final = -1
-
-
-@dataclass(eq=False, slots=True, weakref_slot=True)
-class _Entry:
-    """The data that all classes with equal projections (``_projection``) share."""
-
-    constraints: Constraints
-    #: Unique among all entries.
-    serial: int
-    #: Why the pod's constraints could not be compiled; "" if they could.
-    problem: str = ""
-    participation: Participation | None = None
-    topology: Hashable = None
-
-
-@dataclass(slots=True)
-class _OfClass:
-    """The entry of a class.
-
-    ``own``: the pods' specs have constraints. Otherwise the defaults apply, and the entry is valid
-    at this ``version`` of them.
-    """
-
-    entry: _Entry
-    own: bool
-    version: Hashable
 
 
 @dataclass(slots=True)
@@ -123,22 +87,17 @@ class PodTopologySpread:
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         listed = args.defaulting_type == DefaultingType.LIST
-        self._defaulting = Defaulting(args.default_constraints, False) if listed else Defaulting()
+        defaulting = Defaulting(args.default_constraints, False) if listed else Defaulting()
         self._handle = handle
-        self._domains = TopologyDomains()
-        self._classes: WeakKeyDictionary[PodClass, _OfClass] = WeakKeyDictionary()
-        self._entries: WeakValueDictionary[Hashable, _Entry] = WeakValueDictionary()
-        self._serial = 0
-        #: The entry of pods without constraints, which most pods are.
-        self._without = _Entry(Constraints(""), 0)
+        self._entries = Entries(defaulting)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return a number that stands for the parts of the pod in ``_projection``."""
-        return self._entry(pod, cluster).serial
+        """Return a number that stands for all that is read of the pod (``Entries``)."""
+        return self._entries.of(pod, cluster).serial
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the versions of the constraints, of labels and taints, and of the counts."""
-        entry = self._entry(pod, cluster)
+        entry = self._entries.of(pod, cluster)
         if not entry.constraints.queries:
             return entry.problem
         nodes = cluster.nodes
@@ -154,12 +113,12 @@ class PodTopologySpread:
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Add up counts over domains; skip pods without DoNotSchedule constraints."""
-        entry = self._entry(pod, cluster)
+        entry = self._entries.of(pod, cluster)
         if entry.problem:
             return PreFilterResult(error(f"get constraints from pod: {entry.problem}"))
         if not entry.constraints.hard:
             return PreFilterResult(SKIP)
-        participation = self._participation(entry, pod, cluster.nodes)
+        participation = self._entries.participation(entry, pod, cluster.nodes)
         spreads = hard_spreads(entry.constraints, pod, cluster.nodes, participation)
         state.data[self.name] = spreads
         return PreFilterResult()
@@ -186,7 +145,7 @@ class PodTopologySpread:
     ) -> Sequence[Requirement]:
         """Return for each constraint the skew that the pod would cause, and the allowed skew."""
         spreads: list[HardSpread] = state.data[self.name]
-        hard = self._entry(pod, self._handle.cluster).constraints.hard
+        hard = self._entries.of(pod, self._handle.cluster).constraints.hard
         base = rows_of_base(nodes, rows)
         found = []
         for constraint, spread in zip(hard, spreads, strict=True):
@@ -200,11 +159,11 @@ class PodTopologySpread:
 
         None for pods with ScheduleAnyway constraints, because each placed pod changes the scores.
         """
-        entry = self._entry(pod, cluster)
+        entry = self._entries.of(pod, cluster)
         spreads: list[HardSpread] | None = state.data.get(self.name)
         if entry.constraints.soft or spreads is None:
             return None
-        counted = self._participation(entry, pod, cluster.nodes).hard_counted
+        counted = self._entries.participation(entry, pod, cluster.nodes).hard_counted
         queries = entry.constraints.hard_queries
         return SpreadLookahead(
             [
@@ -218,11 +177,11 @@ class PodTopologySpread:
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
         """Compute counts and weights for the feasible rows; skip without soft constraints."""
-        entry = self._entry(pod, cluster)
+        entry = self._entries.of(pod, cluster)
         constraints, nodes = entry.constraints, cluster.nodes
         if not constraints.soft:
             return SKIP
-        participation = self._participation(entry, pod, nodes)
+        participation = self._entries.participation(entry, pod, nodes)
         scored = participation.scored(feasible)
         spreads = soft_spreads(constraints, nodes, participation, scored)
         scoring = _Scoring(spreads, participation.ignored)
@@ -271,100 +230,10 @@ class PodTopologySpread:
         return np.where(ignored, 0, scaled)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for pods of the namespace and for nodes."""
-        pod = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
-        node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
-        return [
-            ClusterEventWithHint.on(
-                Resource.POD,
-                pod | ActionType.DELETE,
-                self._after_pod_change,
-                index=lambda: KeyedIndex(_namespace, _namespaces),
-            ),
-            ClusterEventWithHint.on(
-                Resource.NODE, node | ActionType.DELETE, self._after_node_change
-            ),
-        ]
-
-    # ------------------------------------------------------------------ constraints of a class
-
-    def _entry(self, pod: PodInfo, cluster: ClusterView) -> _Entry:
-        known = self._classes.get(pod.cls)
-        if known is not None and (known.own or known.version == self._defaulting.versions(cluster)):
-            return known.entry
-        return self._learn(pod, cluster)
-
-    def _learn(self, pod: PodInfo, cluster: ClusterView) -> _Entry:
-        """Find the constraints of a class, and the entry of all classes with equal ones."""
-        own, problem = bool(pod.cls.spec.topology_spread_constraints), ""
-        version = () if own else self._defaulting.versions(cluster)
-        try:
-            constraints = own_constraints(pod) if own else self._defaulting.of(pod, cluster)
-        except SelectorError as failure:
-            constraints, problem = Constraints(pod.namespace), str(failure)
-        entry = self._without
-        if constraints.queries or problem:
-            projection = _projection(pod, constraints, problem)
-            shared = self._entries.get(projection)
-            if shared is None:
-                self._serial += 1
-                shared = self._entries[projection] = _Entry(constraints, self._serial, problem)
-            entry = shared
-        self._classes[pod.cls] = _OfClass(entry, own, version)
-        return entry
-
-    def _participation(self, entry: _Entry, pod: PodInfo, nodes: NodeColumns) -> Participation:
-        """Return the rows that take part in the entry's constraints, for the current topology."""
-        topology = (id(nodes.base), nodes.topology_version, nodes.size)
-        if entry.participation is None or entry.topology != topology:
-            entry.participation = Participation(entry.constraints, pod, nodes, self._domains)
-            entry.topology = topology
-        return entry.participation
-
-    # ------------------------------------------------------------------ hints
-
-    def _after_pod_change(
-        self, pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None
-    ) -> QueueingHint:
-        if not all(_is_involved(changed, pod) for changed in (old, new) if changed is not None):
-            return QueueingHint.SKIP
-        hard = self._entry(pod, self._handle.cluster).constraints.hard
-        if old is not None and new is not None:
-            return QueueingHint.of(_update_helps(hard, pod, old, new))
-        changed = old if new is None else new
-        labels = None if changed is None else changed.metadata.labels
-        return QueueingHint.of(labels is not None and any(c.selector.matches(labels) for c in hard))
-
-    def _after_node_change(
-        self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
-    ) -> QueueingHint:
-        hard = self._entry(pod, self._handle.cluster).constraints.hard
-        keys = [constraint.topology_key for constraint in hard]
-        before, after = _has_all(old, keys), _has_all(new, keys)
-        if old is None or new is None:
-            return QueueingHint.of(before or after)
-        if before != after:
-            return QueueingHint.QUEUE
-        labels, others = old.metadata.labels, new.metadata.labels
-        moved = any(labels.get(key, "") != others.get(key, "") for key in keys)
-        return QueueingHint.of(after and (moved or old.spec.taints != new.spec.taints))
-
-
-def _projection(pod: PodInfo, constraints: Constraints, problem: str) -> Hashable:
-    """Return everything that the plugin reads of a pod that has constraints.
-
-    Of the pod's labels, it reads only whether the selectors match them. Node affinity, node
-    selector and tolerations decide which nodes take part (node inclusion policies).
-    """
-    cls = pod.cls
-    matches = tuple(
-        constraint.selector.matches(cls.labels)
-        for constraint in (*constraints.hard, *constraints.soft)
-    )
-    affinity = cls.spec.affinity.node_affinity.SerializeToString()
-    selector = frozenset(cls.spec.node_selector.items())
-    tolerations = tuple(t.SerializeToString() for t in cls.spec.tolerations)
-    return constraints, matches, affinity, selector, tolerations, problem
+        """Register for pods of the namespace and for nodes (``hints``)."""
+        cluster = self._handle.cluster
+        hints = SpreadHints(lambda pod: self._entries.of(pod, cluster).constraints.hard)
+        return hints.registrations()
 
 
 def _rounded(scores: NDArray[np.float64]) -> Scores:
@@ -398,32 +267,3 @@ def _normalized(scores: Sequence[int]) -> Sequence[int]:
         0 if score == IGNORED else MAX_NODE_SCORE * (highest + lowest - score) // highest
         for score in scores
     ]
-
-
-def _namespace(pod: PodInfo) -> tuple[str]:
-    return (pod.namespace,)
-
-
-def _namespaces(old: v1.Pod | None, new: v1.Pod | None) -> list[str]:
-    return [changed.metadata.namespace for changed in (old, new) if changed is not None]
-
-
-def _is_involved(changed: v1.Pod, pod: PodInfo) -> bool:
-    """Return whether it is the waiting pod, or a pod of its namespace with a (nominated) node."""
-    if changed.metadata.uid == pod.uid:
-        return True
-    return bool(node_or_nominated(changed)) and changed.metadata.namespace == pod.namespace
-
-
-def _update_helps(hard: Sequence[Constraint], pod: PodInfo, old: v1.Pod, new: v1.Pod) -> bool:
-    own = new.metadata.uid == pod.uid
-    if own and any(c.honor_taints for c in hard) and old.spec.tolerations != new.spec.tolerations:
-        return True
-    before, after = old.metadata.labels, new.metadata.labels
-    if before == after:
-        return False
-    return any(c.selector.matches(before) != c.selector.matches(after) for c in hard)
-
-
-def _has_all(node: v1.Node | None, keys: Sequence[str]) -> bool:
-    return node is not None and all(key in node.metadata.labels for key in keys)
