@@ -9,12 +9,11 @@ devices.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from podsched.api.extended_resources import is_extended, may_be_devices
 from podsched.api.quantity import as_int64
 from podsched.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from podsched.config.plugin_args import NodeResourcesFitArgs, ResourceSpec
@@ -30,7 +29,7 @@ from podsched.framework.plugin import (
     Traits,
 )
 from podsched.framework.pod_groups import PodGroup, TriedPlacement
-from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import (
@@ -42,14 +41,13 @@ from podsched.framework.verdicts import (
     Verdicts,
     all_pass,
 )
+from podsched.plugins.node_resources.compared_requests import ComparedRequests
 from podsched.plugins.node_resources.fit_events import FitEvents
 from podsched.plugins.node_resources.joint_choice import JointChoice
 from podsched.plugins.node_resources.node_amounts import NodeAmounts, SharedAmounts, exact_amounts
 from podsched.plugins.node_resources.resource_amounts import (
-    NATIVE,
     ResourceColumn,
     ScoredDevices,
-    is_scalar,
     resource_columns,
 )
 from podsched.plugins.node_resources.scoring_strategies import (
@@ -68,8 +66,6 @@ _MOST_WANTED = 31
 
 #: Units in the texts of requirements; amounts of other resources have no unit.
 _UNITS = {CPU: "m", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes"}
-#: Reasons for these resources come first, in this order; other resources follow by name.
-_FIRST = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 class NodeResourcesFit:
@@ -94,8 +90,7 @@ class NodeResourcesFit:
     devices_key: ClassVar[str] = "NodeResourcesFit/devices"
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
-        self._ignored_resources = frozenset(args.ignored_resources)
-        self._ignored_groups = frozenset(args.ignored_resource_groups)
+        self._compared = ComparedRequests(args.ignored_resources, args.ignored_resource_groups)
         self._resources = args.scoring_strategy.resources
         self._strategy = strategy_of(args.scoring_strategy)
         scored = sorted((resource.name, resource.weight) for resource in self._resources)
@@ -104,15 +99,11 @@ class NodeResourcesFit:
         self.is_plain = scored == [(CPU, 1), (MEMORY, 1)] and self._strategy is least_allocated
         self._amounts = SharedAmounts()
         self._cluster = handle.cluster
-        # All profiles share the pod classes, but each may ignore other resources.
-        ignored = sorted(self._ignored_resources), sorted(self._ignored_groups)
-        self._demand_key = f"{self.name}/demand/{ignored[0]}/{ignored[1]}"
-        self._devices: ProvidedDevices | None = None
         self._scored = ScoredDevices(self._resources)
 
     def leave_to(self, devices: ProvidedDevices) -> None:
         """Leave the resources that ``devices`` provides to it, and count its devices in scores."""
-        self._devices = devices
+        self._compared.devices = devices
         self._scored.leave_to(devices)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
@@ -121,16 +112,16 @@ class NodeResourcesFit:
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return FIXED_INPUTS, unless devices may provide a resource that the pod requests."""
-        if not self._may_be_devices(pod.cls):
+        if not self._compared.may_be_devices(pod.cls):
             return FIXED_INPUTS
         return cluster.version("DeviceClass"), self._scored.version(pod.cls, cluster)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Store the (resource, amount) pairs that Filter compares."""
-        wanted = self._wanted(pod)
+        wanted = self._compared.wanted(pod.cls)
         # The state may be that of an earlier PreFilter, or a copy of another pod's.
         state.data.pop(self.devices_key, None)
-        devices = self._left(pod.cls, cluster)
+        devices = self._compared.left(pod.cls, cluster)
         if devices:
             state.data[self.devices_key] = tuple(pair for pair in wanted if pair[0] in devices)
             wanted = tuple(pair for pair in wanted if pair[0] not in devices)
@@ -139,31 +130,8 @@ class NodeResourcesFit:
 
     def compared_requests(self, pod: PodInfo) -> Mapping[str, int]:
         """Return the resources that Filter compares on all nodes, and the requests for them."""
-        left = self._left(pod.cls, self._cluster)
-        return {name: amount for name, amount in self._wanted(pod) if name not in left}
-
-    def _may_be_devices(self, cls: PodClass) -> bool:
-        return self._devices is not None and any(map(may_be_devices, cls.requests))
-
-    def _left(self, cls: PodClass, cluster: ClusterView) -> Collection[str]:
-        """Return the requested resources that devices provide on nodes without allocatable."""
-        if self._devices is None or not self._may_be_devices(cls):
-            return ()
-        return cls.requests.keys() & self._devices.resource_classes(cluster).keys()
-
-    def _wanted(self, pod: PodInfo) -> tuple[tuple[str, int], ...]:
-        requests = pod.cls.requests
-        wanted = [(name, requests[name]) for name in _FIRST if requests.get(name, 0) > 0]
-        if len(requests) > len(wanted):
-            others = ((name, requests[name]) for name in sorted(requests.keys() - NATIVE))
-            wanted += [(name, n) for name, n in others if n > 0 and self._compares(name)]
-        return tuple(wanted)
-
-    def _compares(self, name: str) -> bool:
-        if not is_extended(name):
-            return name in NATIVE or is_scalar(name)
-        group = name.split("/", 1)[0]
-        return name not in self._ignored_resources and group not in self._ignored_groups
+        left = self._compared.left(pod.cls, self._cluster)
+        return {name: n for name, n in self._compared.wanted(pod.cls) if name not in left}
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject rows where a resource is short, with a reason for each such resource.
@@ -294,19 +262,7 @@ class NodeResourcesFit:
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for events that free resources on a node (``fit_events``)."""
-        return FitEvents(self._demand, self._devices_of, self._cluster).registrations()
-
-    def _demand(self, cls: PodClass) -> Mapping[str, int]:
-        """Return the requests that Filter compares on all nodes, and one pod."""
-        known: Mapping[str, int] | None = cls.compiled.get(self._demand_key)
-        if known is None:
-            wanted = {n: a for n, a in cls.requests.items() if a > 0 and self._compares(n)}
-            known = cls.compiled[self._demand_key] = {**wanted, PODS: 1}
-        left = self._devices_of(cls)
-        return {n: a for n, a in known.items() if n not in left} if left else known
-
-    def _devices_of(self, cls: PodClass) -> Collection[str]:
-        return self._left(cls, self._cluster)
+        return FitEvents(self._compared, self._cluster).registrations()
 
 
 def _filter_few(wanted: Sequence[tuple[str, int]], nodes: NodeColumns, rows: Rows) -> Verdicts:

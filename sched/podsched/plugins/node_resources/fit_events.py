@@ -20,7 +20,7 @@ The cache applies an event before the queue gets it, so hints read the room afte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from podsched.api.extended_resources import CLASS_RESOURCE_PREFIX
 from podsched.api.resources import PODS, allocatable_in_units, requests_in_units
@@ -34,13 +34,9 @@ from podsched.framework.events import (
 from podsched.framework.hint_index import ThresholdIndex
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodClass, PodInfo
+from podsched.plugins.node_resources.compared_requests import ComparedRequests
 from podsched.plugins.pods import node_or_nominated
 from podsched.v1 import objects_pb2 as v1
-
-#: Returns the compared requests of a class, including one pod.
-Demand = Callable[[PodClass], Mapping[str, int]]
-#: Returns the requested resources of a class that devices may provide.
-OfDevices = Callable[[PodClass], Collection[str]]
 
 NEVER = "Never"
 
@@ -48,9 +44,8 @@ NEVER = "Never"
 class FitEvents:
     """The events that NodeResourcesFit registers, with their hints and indexes."""
 
-    def __init__(self, demand: Demand, of_devices: OfDevices, cluster: ClusterView) -> None:
-        self._demand = demand
-        self._of_devices = of_devices
+    def __init__(self, compared: ComparedRequests, cluster: ClusterView) -> None:
+        self._compared = compared
         self._cluster = cluster
         #: The last result of ``_room``, with its row and versions.
         self._latest: tuple[tuple[int, int, int], dict[str, int]] | None = None
@@ -71,6 +66,9 @@ class FitEvents:
                 Resource.DEVICE_CLASS, ActionType.ADD | ActionType.UPDATE, after_class_change
             ),
         ]
+
+    def _demand(self, cls: PodClass) -> Mapping[str, int]:
+        return self._compared.demand(cls, self._cluster)
 
     # ------------------------------------------------------------------ pods
 
@@ -171,7 +169,7 @@ class FitEvents:
         if old is None:
             return QueueingHint.QUEUE
         before = allocatable_in_units(old.status.allocatable)
-        devices = self._of_devices(pod.cls)
+        devices = self._compared.left(pod.cls, self._cluster)
         # On a node without allocatable of them, devices may provide resources, and these are not
         # compared.
         grown = any(now.get(name, 0) > before.get(name, 0) for name in (*wanted, *devices))
