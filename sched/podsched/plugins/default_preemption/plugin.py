@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,7 +29,8 @@ from podsched.framework.preemption import DryRunPlan, DryRuns, PreemptionReport,
 from podsched.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from podsched.framework.verdicts import Rows
 from podsched.plugins.default_preemption.dry_run import BUDGET, Budgets, DryRun, cost, dry_run
-from podsched.plugins.default_preemption.dry_run_cache import DryRunCache, Found
+from podsched.plugins.default_preemption.dry_run_cache import Found
+from podsched.plugins.default_preemption.node_search import NodeSearch
 from podsched.plugins.default_preemption.pod_group import (
     MEMBER_OF_GROUP,
     MEMBER_OF_PLACEMENT,
@@ -57,28 +58,13 @@ def is_terminating_by_preemption(pod: PodInfo) -> bool:
     )
 
 
-class _Ahead(NamedTuple):
-    """The dry runs that ``dry_run_some`` made before PostFilter, in one attempt of a pod."""
-
-    uid: str
-    state: CycleState
-    found: Found
-
-
 class DefaultPreemption:
     """PreEnqueue holds preemptors back during evictions; PostFilter chooses node and victims."""
 
     name: ClassVar[str] = "DefaultPreemption"
 
     def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
-        self._handle = handle
-        self._percentage = args.min_candidate_nodes_percentage
-        self._absolute = args.min_candidate_nodes_absolute
-        self.dry_runs = DryRunCache()
-        #: The uid of the pod that a remote dry run was planned for, and the number drawn for it:
-        #: PostFilter must begin at the same node.
-        self._drawn: tuple[str, float] | None = None
-        self._ahead: _Ahead | None = None
+        self.nodes = NodeSearch(args, handle)
         #: uids of the pods whose evictions are being carried out.
         self._preempting: set[str] = set()
         #: uids of victims whose eviction has been requested. They count as terminating before the
@@ -114,33 +100,18 @@ class DefaultPreemption:
     def _search(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
     ) -> PostFilterResult | tuple[Found, int]:
-        """Return the dry runs and the best row, or PostFilter's result if there is none.
-
-        Nodes are tried, from a random one on, until there are enough candidates. If another process
-        made the best row's dry run, it is repeated here. If the results differ, the nodes are tried
-        again in this process.
-        """
+        """Return the dry runs and the best row, or PostFilter's result if there is none."""
         # As in kube-scheduler, a pod that may not preempt keeps its nomination, because its victims
         # may still be terminating there. A pod for which no node can be found loses it.
         eligible = self.eligibility(pod, cluster, runner)
         if not eligible.ok:
             return PostFilterResult(unschedulable(PREFIX + eligible.message))
-        rows = runner.outcome.resolvable
-        if not len(rows):
-            message = self._fit_error(runner, DryRun())
-            return PostFilterResult(unschedulable(PREFIX + message), nominated_node_name="")
-        chunks = self._chunks(rows, self._draw(pod))
-        found = self._found_ahead(state, cluster, runner)
-        if found is None:
-            found = self.dry_runs.search(state, pod, cluster, chunks, runner)
-        best = found.best()
-        if best is not None and not self.dry_runs.confirm(state, pod, cluster, best, runner):
-            found = self.dry_runs.search(state, pod, cluster, chunks, runner)
-            best = found.best()
-        if best is None:
-            message = self._fit_error(runner, found.results())
-            return PostFilterResult(unschedulable(PREFIX + message), nominated_node_name="")
-        return found, best
+        found = self.nodes.search(state, pod, cluster, runner)
+        best = None if found is None else found.best()
+        if found is not None and best is not None:
+            return found, best
+        message = _fit_error(runner, DryRun() if found is None else found.results())
+        return PostFilterResult(unschedulable(PREFIX + message), nominated_node_name="")
 
     def choose_candidate(
         self, candidates: Mapping[str, Victims], cluster: ClusterView
@@ -193,20 +164,7 @@ class DefaultPreemption:
     ) -> DryRunPlan | None:
         if runner.inputs is None or not self.eligibility(pod, cluster, runner).ok:
             return None
-        rows = runner.outcome.resolvable
-        if not len(rows):
-            return None
-        draw = self._draw(pod)
-        self._drawn = pod.uid, draw
-        chunks = self._chunks(rows, draw)
-        found, untried = DryRun(), np.empty(0, dtype=np.intp)
-        for number, chunk in enumerate(chunks):
-            known, unknown = self.dry_runs.cached(pod, cluster, chunk, runner)
-            found.add(known)
-            untried = np.concatenate([untried, unknown])
-            if (len(untried) and not number) or found.suffices(len(chunks[0])):
-                break
-        return DryRunPlan(untried, self.dry_runs.moment(pod)) if len(untried) else None
+        return self.nodes.plan(pod, cluster, runner)
 
     def learn_dry_run(
         self,
@@ -215,7 +173,7 @@ class DefaultPreemption:
         plan: DryRunPlan,
         found: Mapping[int, VictimUids | Status],
     ) -> None:
-        self.dry_runs.learn(pod, cluster, plan.as_of, found)
+        self.nodes.dry_runs.learn(pod, cluster, plan.as_of, found)
 
     def dry_run_some(
         self,
@@ -226,18 +184,9 @@ class DefaultPreemption:
         draw: float,
         should_stop: Callable[[], bool],
     ) -> bool:
-        rows = runner.outcome.resolvable
-        if not len(rows) or not self.eligibility(pod, cluster, runner).ok:
+        if not self.eligibility(pod, cluster, runner).ok:
             return False
-        chunks = self._chunks(rows, draw)
-        found = self.dry_runs.search(state, pod, cluster, chunks, runner, should_stop)
-        before, self._ahead = self._ahead, _Ahead(pod.uid, state, found)
-        if found.is_complete:
-            return False
-        # If data that the filters read beyond the row changes between any two calls, all results
-        # are dropped each time, and the dry runs would never end. Then PostFilter makes them at
-        # once.
-        return before is None or before.uid != pod.uid or before.found.memory is found.memory
+        return self.nodes.search_some(state, pod, cluster, runner, draw, should_stop)
 
     def search_victims(
         self, group: PodGroup, members: Sequence[PodInfo], cluster: ClusterView
@@ -263,13 +212,7 @@ class DefaultPreemption:
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for deleted pods that had a node, such as the victims."""
         event = ActionType.DELETE
-        return (ClusterEventWithHint.on(Resource.ASSIGNED_POD, event, self._after_pod_deleted),)
-
-    def _after_pod_deleted(self, pod: PodInfo, old: Any, new: Any) -> QueueingHint:
-        del pod, old, new
-        # While evictions are under way, PreEnqueue keeps the pod out of activeQ. Afterwards any
-        # deleted pod may have made room.
-        return QueueingHint.QUEUE
+        return (ClusterEventWithHint.on(Resource.ASSIGNED_POD, event, _after_pod_deleted),)
 
     # ------------------------------------------------------------------ choosing
 
@@ -293,39 +236,19 @@ class DefaultPreemption:
                 return unschedulable(REASON_TERMINATING)
         return SUCCESS
 
-    def _found_ahead(
-        self, state: CycleState, cluster: ClusterView, runner: FilterRunner
-    ) -> Found | None:
-        """Return the dry runs of ``dry_run_some`` in this attempt, if nothing has changed since."""
-        ahead, self._ahead = self._ahead, None
-        if ahead is None or ahead.state is not state:
-            return None
-        found = ahead.found
-        return found if found.is_complete and found.holds(cluster, runner) else None
 
-    def _chunks(self, rows: Rows, draw: float) -> Sequence[Rows]:
-        """Return the rows in the order in which they are tried, in chunks.
+def _after_pod_deleted(pod: PodInfo, old: Any, new: Any) -> QueueingHint:
+    # While evictions are under way, PreEnqueue keeps the pod out of activeQ. Afterwards any deleted
+    # pod may have made room.
+    return QueueingHint.QUEUE
 
-        A chunk has as many rows as candidates are wanted (``GetOffsetAndNumCandidates``). ``draw``,
-        in [0, 1), is the share of the rows that is skipped at first.
-        """
-        wanted = min(len(rows), max(len(rows) * self._percentage // 100, self._absolute))
-        offset = int(draw * len(rows))
-        rotated = np.concatenate([rows[offset:], rows[:offset]])
-        size = max(wanted, 1)
-        return [rotated[start : start + size] for start in range(0, len(rotated), size)]
 
-    def _draw(self, pod: PodInfo) -> float:
-        """Return a number in [0, 1): random, or the one drawn for the planned remote dry run."""
-        drawn, self._drawn = self._drawn, None
-        return drawn[1] if drawn is not None and drawn[0] == pod.uid else self._handle.random()
-
-    def _fit_error(self, runner: FilterRunner, found: DryRun) -> str:
-        total = len(runner.outcome.rows)
-        reasons = Counter(text for status in found.rejected.values() for text in status.reasons)
-        if untried := total - len(found.rejected):
-            reasons[REASON_NOT_HELPFUL] += untried
-        return fit_error_message(total, reasons)
+def _fit_error(runner: FilterRunner, found: DryRun) -> str:
+    total = len(runner.outcome.rows)
+    reasons = Counter(text for status in found.rejected.values() for text in status.reasons)
+    if untried := total - len(found.rejected):
+        reasons[REASON_NOT_HELPFUL] += untried
+    return fit_error_message(total, reasons)
 
 
 def _first_with_victims(
