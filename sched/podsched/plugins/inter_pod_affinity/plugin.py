@@ -173,15 +173,15 @@ class InterPodAffinity:
         existing = tuple(
             counted
             for key, queries in relations.repelled
-            if (counted := self._counted(nodes, key, queries)).counts.any()
+            if (counted := _counted(self._domains, nodes, key, queries)).counts.any()
         )
         if not existing and not terms_of(pod.cls).required:
             return PreFilterResult(SKIP)
         filtering = _Filtering(
             relations.target,
-            self._affinity(relations, pod, nodes),
+            _affinity(self._domains, relations, pod, nodes),
             tuple(
-                _AntiAffinity(query, self._counted(nodes, key, [query]))
+                _AntiAffinity(query, _counted(self._domains, nodes, key, [query]))
                 for key, query in relations.anti_affinity
             ),
             existing,
@@ -190,22 +190,6 @@ class InterPodAffinity:
         filtering.verdicts = _verdicts(filtering, nodes, rows)
         state.data[self.name] = filtering
         return PreFilterResult()
-
-    def _affinity(self, relations: Relations, pod: PodInfo, nodes: NodeColumns) -> _Affinity | None:
-        query = relations.affinity
-        if query is None:
-            return None
-        domains = tuple(self._counted(nodes, key, [query]) for key in relations.affinity_keys)
-        counts = nodes.counter(query)
-        anywhere = sum(int(counts[domain.present].sum()) for domain in domains)
-        return _Affinity(query, domains, anywhere, bool(query.counts(pod)))
-
-    def _counted(self, nodes: NodeColumns, key: str, queries: Sequence[PodQuery]) -> _Counted:
-        domains = self._domains.of(nodes, key)
-        counts = nodes.counter(queries[0])
-        if len(queries) > 1:
-            counts = np.sum([nodes.counter(query) for query in queries], axis=0)
-        return _Counted(key, domains.present, domains.spread(counts))
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject rows that violate a required term, each for one reason.
@@ -289,29 +273,11 @@ class InterPodAffinity:
         relations, _ = self._index.of(pod, cluster)
         if not relations.scores:
             return SKIP
-        scores = self._sums_of_weights(relations, cluster.nodes)
+        scores = _sums_of_weights(self._domains, relations, cluster.nodes)
         if not scores.any():
             return SKIP
         state.data[self.score_key] = scores
         return SUCCESS
-
-    def _sums_of_weights(self, relations: Relations, nodes: NodeColumns) -> Int64s:
-        """Return, for each row, the sum of weights over the domains of all scoring terms."""
-        by_key: dict[str, Int64s] = {}
-
-        def add(key: str, counts: Int64s) -> None:
-            by_key[key] = by_key[key] + counts if key in by_key else counts
-
-        for key, query in relations.preferred:
-            add(key, nodes.counter(query))
-        for key, weighted in relations.weighted:
-            for weight, other in weighted:
-                add(key, nodes.counter(other) * weight)
-        # ``spread`` makes new arrays, which may be written to; those of counters may not.
-        total, *others = [self._domains.of(nodes, k).spread(c) for k, c in by_key.items()]
-        for more in others:
-            total += more
-        return total
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Return each row's sum of weights.
@@ -347,6 +313,47 @@ class InterPodAffinity:
             ClusterEventWithHint.on(Resource.POD, pod, self._hints.after_pod_change),
             ClusterEventWithHint.on(Resource.NODE, node, self._hints.after_node_change),
         ]
+
+
+def _affinity(
+    domains: TopologyDomains, relations: Relations, pod: PodInfo, nodes: NodeColumns
+) -> _Affinity | None:
+    query = relations.affinity
+    if query is None:
+        return None
+    counted = tuple(_counted(domains, nodes, key, [query]) for key in relations.affinity_keys)
+    counts = nodes.counter(query)
+    anywhere = sum(int(counts[domain.present].sum()) for domain in counted)
+    return _Affinity(query, counted, anywhere, bool(query.counts(pod)))
+
+
+def _counted(
+    domains: TopologyDomains, nodes: NodeColumns, key: str, queries: Sequence[PodQuery]
+) -> _Counted:
+    of_key = domains.of(nodes, key)
+    counts = nodes.counter(queries[0])
+    if len(queries) > 1:
+        counts = np.sum([nodes.counter(query) for query in queries], axis=0)
+    return _Counted(key, of_key.present, of_key.spread(counts))
+
+
+def _sums_of_weights(domains: TopologyDomains, relations: Relations, nodes: NodeColumns) -> Int64s:
+    """Return, for each row, the sum of weights over the domains of all scoring terms."""
+    by_key: dict[str, Int64s] = {}
+
+    def add(key: str, counts: Int64s) -> None:
+        by_key[key] = by_key[key] + counts if key in by_key else counts
+
+    for key, query in relations.preferred:
+        add(key, nodes.counter(query))
+    for key, weighted in relations.weighted:
+        for weight, other in weighted:
+            add(key, nodes.counter(other) * weight)
+    # ``spread`` makes new arrays, which may be written to; those of counters may not.
+    total, *others = [domains.of(nodes, k).spread(c) for k, c in by_key.items()]
+    for more in others:
+        total += more
+    return total
 
 
 def _verdicts(filtering: _Filtering, nodes: NodeColumns, rows: Rows) -> NDArray[np.int8]:
