@@ -93,6 +93,7 @@ DEFAULT_PLUGINS: tuple[PluginSpec, ...] = (
         "VolumeBinding",
         _FILTERS | _SCORES | {_P.RESERVE, _P.PRE_BIND},
         plugin_args.VolumeBindingArgs,
+        idle=_SCORES,  # StorageCapacityScoring is off.
     ),
     _spec("VolumeZone", _FILTERS),
     _spec("PodTopologySpread", _FILTERS | _SCORES, plugin_args.PodTopologySpreadArgs, weight=2),

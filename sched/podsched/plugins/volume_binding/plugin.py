@@ -8,8 +8,8 @@ Rules: kube-scheduler v1.36 ``framework/plugins/volumebinding``. A claim is in o
   existing volume is bound to the claim (static), or a volume is provisioned there (dynamic).
 
 Reserve assumes the volumes of delayed claims (``framework.assumed_objects``). PreBind writes them
-and waits for the volume controller (``reservation``). Score belongs to the feature gate
-StorageCapacityScoring, which is off.
+and waits for the volume controller (``reservation``). There are no scores: they belong to the
+feature gate StorageCapacityScoring, which is off.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from podsched.framework.plugin import (
 from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
-from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
+from podsched.framework.verdicts import Rows, Verdicter, Verdicts
 from podsched.plugins.rows.matching import named
 from podsched.plugins.volume_binding.candidates import (
     CSI_DRIVER,
@@ -117,9 +117,7 @@ class VolumeBinding:
     """PreFilter reads the claims, Filter matches nodes, Reserve and PreBind bind volumes."""
 
     name: ClassVar[str] = "VolumeBinding"
-    traits: ClassVar[Traits] = Traits(
-        reads_pods=False, depends_on_feasible=False, reads_requests=False, reads_labels=False
-    )
+    traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False, reads_labels=False)
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         self._handle = handle
@@ -176,7 +174,7 @@ class VolumeBinding:
             if claim is None:
                 raise MatchingFailed(f'error getting PVC "{pod.namespace}/{mine.name}"')
             if is_fully_bound(claim):
-                bound.append(self._bound_volume(claim, cluster))
+                bound.append(_bound_volume(claim, cluster))
             # A claim that names its volume already is left to the volume controller, in any mode
             # (``GetPodVolumeClaims``).
             elif _waits_for_pod(claim, cluster) and not claim.spec.volume_name:
@@ -190,28 +188,6 @@ class VolumeBinding:
             volumes = self._volumes.of_class(cluster, class_of(claim))
             unbound.append(unbound_claim(claim, volumes, cluster))
         return BindingState(tuple(bound), tuple(unbound))
-
-    def _bound_volume(
-        self, claim: v1.PersistentVolumeClaim, cluster: ClusterView
-    ) -> BoundVolume | None:
-        """Read the volume of a bound claim; None if it does not exist."""
-        volume = cluster.assumed(VOLUME).get("", claim.spec.volume_name)
-        if volume is None:
-            return None
-        affinity = affinity_terms(volume.spec.node_affinity)
-        plugin = in_tree_plugin(volume.spec)
-        if plugin is None or not plugin.migrated:
-            return BoundVolume(affinity)
-        nodes = frozenset(
-            csi_node.metadata.name
-            for csi_node in cluster.list(CSI_NODE)
-            if plugin.name in migrated_plugins(csi_node)
-        )
-        try:
-            translated = affinity_terms(translated_affinity(plugin, volume))
-        except Untranslatable as why:
-            return BoundVolume(affinity, nodes, None, f"could not translate pv: {why}")
-        return BoundVolume(affinity, nodes, translated)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject nodes that cannot use a bound volume or have no volume for a delayed claim."""
@@ -258,15 +234,6 @@ class VolumeBinding:
             ok = together.satisfied & together.enough_storage
             found.append(Requirement.met(f"volumes for {len(mine.unbound)} claims at once", ok))
         return found
-
-    def pre_score(
-        self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
-    ) -> Status:
-        """Return SKIP: scores belong to the feature gate StorageCapacityScoring, which is off."""
-        return SKIP
-
-    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        return np.zeros(len(rows), dtype=np.int64)
 
     # ------------------------------------------------------------------ binding
 
@@ -358,6 +325,27 @@ def _unusable_claim(pod: PodInfo, cluster: ClusterView) -> str:
         if mine.ephemeral and controller_uid(claim) != pod.uid:
             return not_owner(pod, name)
     return ""
+
+
+def _bound_volume(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> BoundVolume | None:
+    """Read the volume of a bound claim; None if it does not exist."""
+    volume = cluster.assumed(VOLUME).get("", claim.spec.volume_name)
+    if volume is None:
+        return None
+    affinity = affinity_terms(volume.spec.node_affinity)
+    plugin = in_tree_plugin(volume.spec)
+    if plugin is None or not plugin.migrated:
+        return BoundVolume(affinity)
+    nodes = frozenset(
+        csi_node.metadata.name
+        for csi_node in cluster.list(CSI_NODE)
+        if plugin.name in migrated_plugins(csi_node)
+    )
+    try:
+        translated = affinity_terms(translated_affinity(plugin, volume))
+    except Untranslatable as why:
+        return BoundVolume(affinity, nodes, None, f"could not translate pv: {why}")
+    return BoundVolume(affinity, nodes, translated)
 
 
 def _waits_for_pod(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> bool:
