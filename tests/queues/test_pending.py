@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.queues.objects import Strategy, Workload
 from podsched.queues.order import Requeue, queue_order, queue_time
-from podsched.queues.pending import Pending
+from podsched.queues.pending import Pending, PendingByUsage
 from support.examples import examples
 from support.queue_trees import CPU, GPU, MEMORY
 
@@ -162,6 +164,19 @@ def test_a_workload_that_is_gone_is_not_the_head() -> None:
     waiting = pending(Workload("a", priority=1), Workload("b"))
     waiting.remove("a")
     assert popped(waiting) == ["b"]
+
+
+def test_local_queues_whose_workloads_are_gone_take_no_memory() -> None:
+    waiting = PendingByUsage(Strategy.BEST_EFFORT, lambda queue: 0.0)
+    waiting.push(Workload("w", local_queue="default/stays"))
+    tracemalloc.start()
+    try:
+        for number in range(1000):
+            waiting.push(Workload("w", local_queue=f"default/{number}"))
+        assert tracemalloc.get_traced_memory()[0] < 1 << 17, "each takes more than 1 kB"
+    finally:
+        tracemalloc.stop()
+    assert waiting.pop() is not None and waiting.pop() is None
 
 
 def test_pods_that_were_not_ready_in_time_queue_up_anew_unless_configured() -> None:

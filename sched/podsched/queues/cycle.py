@@ -242,11 +242,7 @@ class Cycle:
 
         Returns whether it fits then.
         """
-        nominated = {
-            (pods.name, resource): one.flavor
-            for pods in entry.assignment.pod_sets
-            for resource, one in pods.flavors.items()
-        }
+        nominated = {(name, resource): flavor for name, resource, flavor in entry.assignment.choice}
         with self._snapshot.without(self.taken.victims.values()):
             entry.assignment, entry.victims = nominate(
                 self._snapshot, entry.queue, entry.workload, self._rules, nominated

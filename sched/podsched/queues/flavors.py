@@ -83,10 +83,9 @@ class Assigner:
         ``taken``: what earlier groups of the workload use.
         """
         requests = {index: self._requests(index, counts[index]) for index in members}
-        total: dict[str, int] = {}
+        total = Counter[str]()
         for of_one in requests.values():
-            for resource, number in of_one.items():
-                total[resource] = total.get(resource, 0) + number
+            total.update(of_one)
         flavors: dict[str, Assigned] = {}
         reasons: list[str] = []
         waiting: list[Waiting | None] = []

@@ -60,6 +60,11 @@ class Pending:
         """The workloads that wait for an event or a backoff, by key, as a new dict."""
         return self._set_aside | self._backing_off | self._groups.workloads(hopeless=True)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no workload waits."""
+        return not (self._groups.of or self._set_aside or self._backing_off)
+
     def push(self, workload: Workload) -> None:
         """Add a workload that is new or has changed, or whose backoff is over."""
         # As in Kueue, a changed preemptor is no longer sticky.
@@ -274,8 +279,12 @@ class PendingByUsage:
 
     def remove(self, key: str) -> None:
         queue = self._queue_of.pop(key, None)
-        if queue is not None:
-            self._of[queue].remove(key)
+        of = self._of.get(queue) if queue is not None else None
+        if queue is not None and of is not None:
+            of.remove(key)
+            # The LocalQueue may be gone. A sticky head that is in a cycle must stay sticky.
+            if of.is_empty and of.sticky is None:
+                del self._of[queue]
 
     def pop(self) -> Workload | None:
         heads = [(of, head) for of in self._of.values() if (head := of.pop()) is not None]
