@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.framework.changed_keys import _MOST, ChangedKeys
+from podsched.framework.changed_keys import ChangedKeys
 
 
 def test_a_reader_gets_each_key_once_that_changed_after_its_position() -> None:
@@ -17,8 +17,8 @@ def test_a_reader_gets_each_key_once_that_changed_after_its_position() -> None:
 
 def test_a_position_whose_changes_were_dropped_is_too_old() -> None:
     changed: ChangedKeys[int] = ChangedKeys()
-    for key in range(_MOST + 1):
+    for key in range(changed.most + 1):
         changed.add(key)
     assert changed.since(0) is None
-    assert list(changed.since(_MOST) or ()) == [_MOST]
-    assert changed.position == _MOST + 1
+    assert list(changed.since(changed.most) or ()) == [changed.most]
+    assert changed.position == changed.most + 1

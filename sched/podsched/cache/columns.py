@@ -64,7 +64,7 @@ class Columns(LiveColumns):
             # plugin over a column reads the empty rows, too.
             self.reserve(self.size + max(FIRST_SIZE, self.size // 8))
         row = self.node_table.add(node, row)
-        self.journal.note(row)
+        self.journal.add(row)
         return row
 
     def update_node(self, node: v1.Node) -> bool:
@@ -75,7 +75,7 @@ class Columns(LiveColumns):
         row = self.node_table.row_of[node.metadata.name]
         changed = self.node_table.update(row, node)
         if changed:
-            self.journal.note(row)
+            self.journal.add(row)
         return changed
 
     def remove_node(self, name: str, *, keep_row: bool = False) -> list[PodInfo]:
@@ -89,7 +89,7 @@ class Columns(LiveColumns):
         for pod in pods:
             self.pod_table.remove(row, pod)
         self.node_table.remove(row, keep_row=keep_row)
-        self.journal.note(row)
+        self.journal.add(row)
         return pods
 
     def reserve(self, nodes: int) -> None:

@@ -2,7 +2,7 @@
 
 ::
 
-    start = 7             rows = [3, 3, 0, 5]           position = 11
+    start = 7             keys = [3, 3, 0, 5]           position = 11
     positions before 7    position  7  8  9  10         changed_since(9) = {0, 5}
     are forgotten
 
@@ -21,52 +21,36 @@ Non-goal: what changed in the rows.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import ClassVar
 
 import numpy as np
 
+from podsched.framework.changed_keys import ChangedKeys
 from podsched.framework.verdicts import Rows
 
-#: At this many entries only the newer half is kept, so that the cost of moving the entries is
-#: spread over as many writes.
-JOURNAL_LIMIT: Final = 131_072
 
-
-class Journal:
+class Journal(ChangedKeys[int]):
     """A bounded list of row numbers; positions in it only grow."""
 
-    __slots__ = ("_changed", "_changed_at", "rows", "start")
+    __slots__ = ("_changed", "_changed_at")
+
+    most: ClassVar[int] = 131_072
 
     def __init__(self) -> None:
-        #: The position of the first of ``rows``.
-        self.start = 0
+        super().__init__()
         #: Results of ``changed_since`` by position, until the next write: after a decision several
         #: readers ask for the same position.
         self._changed: dict[int, Rows] = {}
         self._changed_at = 0
-        self.rows: list[int] = []
-
-    @property
-    def position(self) -> int:
-        return self.start + len(self.rows)
-
-    def note(self, row: int) -> None:
-        """Note that something has changed that readers read of a row."""
-        rows = self.rows
-        rows.append(row)
-        if len(rows) > JOURNAL_LIMIT:
-            excess = len(rows) - JOURNAL_LIMIT // 2
-            del rows[:excess]
-            self.start += excess
 
     def extend(self, rows: Iterable[int]) -> None:
-        self.rows.extend(rows)
+        self.keys.extend(rows)
 
     def restart(self) -> None:
         """Make all earlier positions too old, so that readers read all rows again."""
         # One more than the entries, so that even the latest position is too old.
-        self.start += len(self.rows) + 1
-        self.rows.clear()
+        self.start += len(self.keys) + 1
+        self.keys.clear()
 
     def changed_since(self, position: int) -> Rows | None:
         """Return the distinct rows that changed since, ascending; None if the position is too old.
@@ -76,12 +60,12 @@ class Journal:
         if position < self.start:
             return None
         # Usually a few rows changed, for which a set takes a tenth of the time of ``np.unique``.
-        now = self.start + len(self.rows)
+        now = self.start + len(self.keys)
         if now != self._changed_at:
             self._changed, self._changed_at = {}, now
         found = self._changed.get(position)
         if found is None:
-            distinct = set(self.rows[position - self.start :])
+            distinct = set(self.keys[position - self.start :])
             found = self._changed[position] = np.fromiter(distinct, np.intp, len(distinct))
             found.sort()
             found.flags.writeable = False

@@ -61,7 +61,7 @@ class LiveColumns:
     def position(self) -> int:
         # ``Journal.position`` inlined: it is read ten times per decision.
         journal = self.journal
-        return journal.start + len(journal.rows)
+        return journal.start + len(journal.keys)
 
     def changed_since(self, position: int) -> Rows | None:
         return self.journal.changed_since(position)

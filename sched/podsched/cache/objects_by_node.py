@@ -72,7 +72,7 @@ class ObjectsByNode:
         row = self._columns.row_of(name)
         if row is None:
             return
-        self._columns.journal.note(row)
+        self._columns.journal.add(row)
         if self._rows is not None:
             for of_node, array in self._arrays.items():
                 array[row] = of_node(self.of(name))

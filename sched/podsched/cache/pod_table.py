@@ -86,7 +86,7 @@ class PodTable:
             self.counters.add(usage, row, 1)
         if usage.ports:
             self.ports.add(row, usage.ports)
-        self._journal.note(row)
+        self._journal.add(row)
 
     def remove(self, row: int, pod: PodInfo) -> None:
         """Remove the pod of this uid from the row. Raises KeyError if it is not there."""
@@ -110,7 +110,7 @@ class PodTable:
             self.counters.add(usage, row, -1)
         if usage.ports:
             self.ports.remove(row, usage.ports)
-        self._journal.note(row)
+        self._journal.add(row)
 
     def replace(self, row: int, pod: PodInfo) -> bool:
         """Replace the pod of the same uid by a newer version; return whether it keeps its place.
@@ -127,7 +127,7 @@ class PodTable:
             if usage.exemplar is old:
                 usage.exemplar = pod  # Otherwise the old message would stay in memory as well.
             if old.start_time != pod.start_time:
-                self.start_times.note(row)
+                self.start_times.add(row)
             return True
         self.remove(row, old)
         self.add(row, pod)

@@ -7,10 +7,7 @@ the same for rows of nodes, with arrays as results.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
-from typing import Final, Generic, TypeVar
-
-#: Max entries; at this many the older half is dropped.
-_MOST: Final = 65_536
+from typing import ClassVar, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -18,25 +15,34 @@ Key = TypeVar("Key", bound=Hashable)
 class ChangedKeys(Generic[Key]):
     """A bounded list of keys; positions in it only grow."""
 
+    __slots__ = ("keys", "start")
+
+    #: At this many keys the older half is dropped, so that the cost of moving the others is spread
+    #: over as many additions.
+    most: ClassVar[int] = 65_536
+
     def __init__(self) -> None:
-        self._keys: list[Key] = []
+        #: Others only read them.
+        self.keys: list[Key] = []
         #: The position of the first of them.
-        self._start = 0
+        self.start = 0
 
     @property
     def position(self) -> int:
         """The current position."""
-        return self._start + len(self._keys)
+        return self.start + len(self.keys)
 
     def since(self, position: int) -> Collection[Key] | None:
         """Return the distinct keys that were added since, in order; None: no longer known."""
-        if position < self._start:
+        if position < self.start:
             return None
-        return dict.fromkeys(self._keys[position - self._start :])
+        return dict.fromkeys(self.keys[position - self.start :])
 
     def add(self, key: Key) -> None:
         """Note a change."""
-        if len(self._keys) >= _MOST:
-            del self._keys[: _MOST // 2]
-            self._start += _MOST // 2
-        self._keys.append(key)
+        keys = self.keys
+        keys.append(key)
+        if len(keys) > self.most:
+            excess = len(keys) - self.most // 2
+            del keys[:excess]
+            self.start += excess
