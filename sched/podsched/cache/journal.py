@@ -20,7 +20,7 @@ Non-goal: what changed in the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -43,8 +43,10 @@ class Journal(ChangedKeys[int]):
         self._changed: dict[int, Rows] = {}
         self._changed_at = 0
 
-    def extend(self, rows: Iterable[int]) -> None:
-        self.keys.extend(rows)
+    def extend(self, rows: Sequence[int]) -> None:
+        """Note changes of at least one row."""
+        self.keys += rows[:-1]
+        self.add(rows[-1])
 
     def restart(self) -> None:
         """Make all earlier positions too old, so that readers read all rows again."""
