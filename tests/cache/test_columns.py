@@ -171,7 +171,7 @@ class ColumnsMachine(RuleBasedStateMachine):
             for column, amount in plain_usage(pods).items():
                 assert int(self.columns.requested(column)[row]) == amount
             assert dict(self.columns.used_ports(row)) == plain_ports(pods)
-            for query in self.columns.pod_table.counters.queries:
+            for query in self.columns.pod_table.counters.table.of:
                 assert int(self.columns.counter(query)[row]) == sum(map(query.counts, pods))
         carried = {pair for _, pod in self.pods.values() for pair in pod.cls.labels.items()}
         assert set(self.columns.terms_in_cluster(LabelTerms())) == carried

@@ -125,7 +125,7 @@ def test_counters_nobody_asks_for_are_dropped_and_come_back_right(
     for i in range(10):
         columns.pod_table.add(1, info(classes, f"p{i}", labels={"app": "b"}))
         columns.counter(Labelled("other", str(i)))
-    assert len(columns.pod_table.counters.queries) <= 4
+    assert len(columns.pod_table.counters.table.of) <= 4
     assert columns.counter(first)[0] == 1
     assert columns.counter_version(first) != version
 
@@ -163,7 +163,7 @@ def test_classes_without_pods_are_swept_and_their_terms_with_them() -> None:
         pod = info(classes, "p", labels={"n": str(i)})
         columns.pod_table.add(0, pod)
         columns.pod_table.remove(0, pod)
-    assert len(columns.pod_table.counters.queries) < 600
+    assert len(columns.pod_table.counters.table.of) < 600
     pod = info(classes, "p", labels={"n": "0"})
     columns.pod_table.add(0, pod)
     query = columns.terms_in_cluster(LabelTerms())[("n", "0")]

@@ -55,7 +55,7 @@ def test_what_happens_to_the_one_does_not_happen_to_the_other(seed: int, changes
 
 def test_counters_of_a_copy_count_what_is_there() -> None:
     world = TopologyWorld(3)
-    counted = next(iter(world.cluster.columns.pod_table.counters.queries), None)
+    counted = next(iter(world.cluster.columns.pod_table.counters.table.of), None)
 
     class Everything:
         def counts(self, pod: object) -> int:

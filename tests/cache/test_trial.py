@@ -245,7 +245,7 @@ def versions(cache: Cache) -> dict[str, int]:
         "topology": columns.topology_version,
         "counter": columns.counter_version(APP),
         "terms": columns.terms_version(LabelTerms()),
-        "all terms": columns.pod_table.counters.all_terms.version,
+        "all terms": columns.pod_table.counters.terms.all_terms.version,
         "Service": cluster.version("Service"),
     }
 

@@ -46,6 +46,12 @@ class ClassUsage:
         made.rows, made.counters, made.terms = dict(self.rows), [], []
         return made
 
+    def count_in(self, counter: PodCounter, amount: int) -> None:
+        """Count such pods, also those that exist, in a counter, by an amount for each."""
+        self.counters.append((counter, amount))
+        for row, pods in self.rows.items():
+            counter.add(row, amount * pods)
+
 
 def _ports(cls: PodClass) -> tuple[HostPort, ...]:
     """Return the host ports of the class; they depend only on its plain shape."""

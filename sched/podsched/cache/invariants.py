@@ -83,7 +83,7 @@ def _comparable(
         actual.unschedulable.astype(np.int64),
         expected.unschedulable.astype(np.int64),
     )
-    for query in actual.pod_table.counters.queries:
+    for query in actual.pod_table.counters.table.of:
         yield f"counter {query}", actual.counter(query), expected.counter(query)
 
 
@@ -107,7 +107,7 @@ def _row_differences(actual: Columns, row: int, expected: Columns, other: int) -
 
 
 def _shared_differences(actual: Columns, expected: Columns) -> Iterator[str]:
-    for family in actual.pod_table.counters.families:
+    for family in actual.pod_table.counters.terms.families:
         if set(actual.terms_in_cluster(family)) != set(expected.terms_in_cluster(family)):
             yield f"the carried terms of {family.name}"
     ported = {actual.names[row] for row in actual.rows_with_ports.tolist()}

@@ -127,10 +127,10 @@ class LiveColumns:
         return None
 
     def terms_in_cluster(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
-        return self.pod_table.counters.terms_in_cluster(family)
+        return self.pod_table.counters.terms.in_cluster(family)
 
     def terms_version(self, family: TermFamily) -> int:
-        return self.pod_table.counters.terms_version(family)
+        return self.pod_table.counters.terms.version(family)
 
     # Not an attribute: a cycle of references would keep a dropped copy until the next collection.
     @property

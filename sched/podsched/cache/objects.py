@@ -263,8 +263,5 @@ class ClusterState:
         So projections that do not read the existing pods (``Traits.projects_placed_pods``) stay
         valid while such pods come and go.
         """
-        columns, nominator = self.columns, self.nominator
-        return (
-            columns.nodes_version, columns.pod_table.counters.all_terms.version, nominator.version,
-            self._objects.version,
-        )  # fmt: skip
+        terms = self.columns.pod_table.counters.terms.all_terms.version
+        return self.columns.nodes_version, terms, self.nominator.version, self._objects.version

@@ -9,6 +9,7 @@ import numpy as np
 
 from podsched.api.quantity import as_int64
 from podsched.cache.column import Column
+from podsched.cache.versions import Versions
 from podsched.framework.nodes import Int64s, PodQuery, TermFamily
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
@@ -72,6 +73,29 @@ class PodCounter:
         self.column.array[rows] += change
         for groups, sums in self._sums:
             sums += change * np.bincount(groups[rows], minlength=len(sums))
+
+
+class CounterTable:
+    """The counters by query, each with a count for every row."""
+
+    __slots__ = ("of", "size", "versions")
+
+    def __init__(self, size: int, versions: Versions) -> None:
+        self.of: dict[PodQuery, PodCounter] = {}
+        self.size = size
+        self.versions = versions
+
+    def create(self, query: PodQuery) -> PodCounter:
+        """Add the counter of a query, with a new version; it is 0 on all rows."""
+        self.versions.latest += 1
+        counter = self.of[query] = PodCounter(query, self.size, self.versions.latest)
+        return counter
+
+    def grow(self, size: int) -> None:
+        """Make room for more rows."""
+        self.size = size
+        for counter in self.of.values():
+            counter.grow(size)
 
 
 class TermQuery:

@@ -58,7 +58,7 @@ class PodTable:
         """Make room for ``size`` rows."""
         self.rows.extend({} for _ in range(size - len(self.rows)))
         self.usage.grow(size)
-        self.counters.grow(size)
+        self.counters.table.grow(size)
 
     def add(self, row: int, pod: PodInfo) -> None:
         """Add a pod to a row. Raises ValueError if a pod of its uid is already there."""

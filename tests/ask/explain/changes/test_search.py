@@ -92,7 +92,7 @@ def test_the_search_leaves_the_cluster_as_it_was(seed: int) -> None:
         versions = (
             columns.nodes_version,
             columns.topology_version,
-            columns.pod_table.counters.all_terms.version,
+            columns.pod_table.counters.terms.all_terms.version,
         )
         return rows, versions, sorted(cluster.pods), cluster.stamp_beside_pods
 
