@@ -93,7 +93,7 @@ class LiveColumns:
         return self.pod_table.usage.of(NONZERO[resource])
 
     def taints(self, taint_set: int) -> tuple[v1.Taint, ...]:
-        return self.node_table.taints[taint_set]
+        return self.node_table.taint_sets.taints[taint_set]
 
     def label(self, key: str) -> Int32s:
         return self.node_table.labels.column(key).view

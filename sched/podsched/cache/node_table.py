@@ -72,9 +72,7 @@ class NodeTable:
         self.free_rows = list(range(size - 1, -1, -1))
         #: Rows of removed nodes that may return, until ``free_kept_rows``.
         self._kept_rows: set[int] = set()
-        #: The sets of taints by id. 0 is the empty set, which rows without a node have as well.
-        self.taints: list[tuple[v1.Taint, ...]] = [()]
-        self._taint_ids: dict[TaintKey, int] = {(): 0}
+        self.taint_sets = TaintSets()
         self._live_rows: Rows | None = None
         self._ordered_rows: Rows | None = None
 
@@ -84,11 +82,11 @@ class NodeTable:
         made._versions = versions
         made.topology, made.nodes = copy(self.topology), copy(self.nodes)
         columns = ("alive", "unschedulable", "taint_set", "allowed_pods")
-        for name in (*columns, "labels", "images"):
+        for name in (*columns, "labels", "images", "taint_sets"):
             setattr(made, name, getattr(self, name).copy())
         made.allocatable = {name: column.copy() for name, column in self.allocatable.items()}
         made._rows = [None if row is None else row.copy() for row in self._rows]
-        for name in ("names", "row_of", "free_rows", "_kept_rows", "taints", "_taint_ids"):
+        for name in ("names", "row_of", "free_rows", "_kept_rows"):
             setattr(made, name, copy(getattr(self, name)))
         return made
 
@@ -187,18 +185,11 @@ class NodeTable:
         if zone_key(labels) != zone_key(self.labels.rows[row]):
             self._ordered_rows = None
         self.labels.put(row, labels)
-        self.taint_set.array[row] = self._taint_id(taints, node)
+        self.taint_set.array[row] = self.taint_sets.id_of(taints, node)
         self.unschedulable.array[row] = unschedulable
         known.taints = taints
         self._versions.change(self.topology)
         return True
-
-    def _taint_id(self, key: TaintKey, node: v1.Node) -> int:
-        found = self._taint_ids.get(key)
-        if found is None:
-            found = self._taint_ids[key] = len(self.taints)
-            self.taints.append(tuple(node.spec.taints))
-        return found
 
     def _update_allocatable(self, row: int, known: _Row, amounts: dict[str, int]) -> bool:
         """Update the allocatable columns of a row; return whether an amount changed."""
@@ -220,10 +211,8 @@ class NodeTable:
         """Empty the row and free it; ``keep_row``: later, because the node may return."""
         known = self._rows[row]
         assert known is not None
-        for values in self.allocatable.values():
-            values.array[row] = 0
+        self._update_allocatable(row, known, {})
         self.labels.put(row, {})
-        self.allowed_pods.array[row] = 0
         self.taint_set.array[row] = 0
         self.unschedulable.array[row] = False
         self.alive.array[row] = False
@@ -266,6 +255,28 @@ class NodeTable:
                 sizes[zone] += 1
             self._ordered_rows = rows[sorted(range(len(turns)), key=turns.__getitem__)]
         return self._ordered_rows
+
+
+class TaintSets:
+    """The sets of taints by id. 0 is the empty set, which rows without a node have as well."""
+
+    def __init__(self) -> None:
+        self.taints: list[tuple[v1.Taint, ...]] = [()]
+        self._ids: dict[TaintKey, int] = {(): 0}
+
+    def copy(self) -> TaintSets:
+        """Return an independent copy."""
+        made = TaintSets()
+        made.taints, made._ids = list(self.taints), dict(self._ids)
+        return made
+
+    def id_of(self, key: TaintKey, node: v1.Node) -> int:
+        """Return the id of a node's taints, which have this key."""
+        found = self._ids.get(key)
+        if found is None:
+            found = self._ids[key] = len(self.taints)
+            self.taints.append(tuple(node.spec.taints))
+        return found
 
 
 def _avoided(node: v1.Node) -> str:
