@@ -23,6 +23,7 @@ from podsched.decide.extenders.wire import NodeTexts
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.lib.memory import collect_everything
 from podsched.lib.tasks import TaskSet
+from podsched.queue.attempts import Attempts
 from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.registry import factories
 from podsched.telemetry.instruments import MetricRegistry
@@ -172,7 +173,7 @@ async def test_what_was_assumed_is_forgotten_and_what_is_known_is_all_there_agai
     cluster.create(pod("waiting", PENDING))
     await asyncio.sleep(0)
     state = world.runner.state
-    queued = state.queue.pop(0.0)
+    queued = state.queue.attempts.pop(0.0)
     assert queued is not None and queued.info.uid == "uid-assumed"
     state.cache.assume(queued.info, "n1")
     state.queue.in_flight.done("uid-assumed")
@@ -615,16 +616,16 @@ async def test_a_queue_that_cannot_give_out_pods_ends_neither_term_nor_replica(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The state is built anew, with a pause in between."""
-    pop_batch, raised = SchedulingQueue.pop_batch, 0
+    pop_batch, raised = Attempts.pop_batch, 0
 
-    def broken(queue: SchedulingQueue, *rest: object, **more: object) -> object:
+    def broken(attempts: Attempts, *rest: object, **more: object) -> object:
         nonlocal raised
-        if queue.pending.counts()["active"] and raised < 5:
+        if world.runner.state.queue.pending.counts()["active"] and raised < 5:
             raised += 1
             raise IndexError("a bug in the queue")
-        return pop_batch(queue, *rest, **more)  # type: ignore[arg-type]
+        return pop_batch(attempts, *rest, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(SchedulingQueue, "pop_batch", broken)
+    monkeypatch.setattr(Attempts, "pop_batch", broken)
     world.cluster.create(node("n1"))
     world.lead()
     world.cluster.create(pod("a", PENDING))

@@ -65,7 +65,7 @@ def test_a_gated_pod_tells_its_gate(world: ExplainWorld) -> None:
 
 def test_a_pod_that_is_being_decided_on_is_in_flight(world: ExplainWorld) -> None:
     world.pod("web")
-    assert world.state.queue.pop(world.now) is not None
+    assert world.state.queue.attempts.pop(world.now) is not None
     assert world.explain("web").queue.queue == "in-flight"
 
 

@@ -86,7 +86,7 @@ Some words, and `podsched.nobody.asks` in them.
 
 1. `podsched.serve.server.service.Service.CreatePods` takes the pods
    and hands them to `podsched.serve.server.registry`.
-2. `podsched.queue.scheduling_queue.SchedulingQueue.pop` hands them out.
+2. `podsched.queue.attempts.Attempts.pop` hands them out.
 
    A remark.
 3. `podsched.decide.decider.Decider` places; over the queue again if it fails.
@@ -101,7 +101,7 @@ def test_the_items_below_a_heading_are_read() -> None:
     steps = steps_of(SAMPLE, "### One pod, step by step")
     assert [names_of(step) for step in steps] == [
         ["podsched.serve.server.service.Service.CreatePods", "podsched.serve.server.registry"],
-        ["podsched.queue.scheduling_queue.SchedulingQueue.pop"],
+        ["podsched.queue.attempts.Attempts.pop"],
         ["podsched.decide.decider.Decider"],
     ]
     assert [room_of(names_of(step)[0]) for step in steps] == ["serve.server", "queue", "decide"]

@@ -40,7 +40,7 @@ ON_NODE_ADD = {"Fit": [ClusterEventWithHint(NODE_ADD)]}
 
 def popped_names(queue: SchedulingQueue, now: float) -> list[str]:
     names = []
-    while (popped := queue.pop(now)) is not None:
+    while (popped := queue.attempts.pop(now)) is not None:
         names.append(popped.info.name)
         queue.in_flight.done(popped.info.uid)
     return names
@@ -57,9 +57,9 @@ def test_adding_a_pod_twice_keeps_one_with_the_newest_version() -> None:
     queue, newest = queue_of(), pod("a")
     queue.add(pod("a"), 1.0)
     queue.add(newest, 2.0)
-    popped = queue.pop(2.0)
+    popped = queue.attempts.pop(2.0)
     assert popped is not None and popped.info is newest
-    assert queue.pop(2.0) is None
+    assert queue.attempts.pop(2.0) is None
 
 
 def test_pop_counts_attempts_and_forgets_who_rejected_the_pod() -> None:
@@ -68,7 +68,7 @@ def test_pop_counts_attempts_and_forgets_who_rejected_the_pod() -> None:
     reject(queue, 1.0, "Fit")
     assert queue.pending.rejections.counts == {("Fit", PROFILE): 1}
     queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 5.0)
-    popped = queue.pop(5.0)
+    popped = queue.attempts.pop(5.0)
     assert popped is not None
     assert (popped.attempts, popped.unschedulable_plugins) == (2, set())
     assert queue.pending.rejections.counts == {}
@@ -78,7 +78,7 @@ def test_a_batch_holds_consecutive_pods_of_one_class_only() -> None:
     queue, one, other = queue_of(), pod_class(), pod_class()
     for name, cls in (("a", one), ("b", one), ("c", other), ("d", one)):
         queue.add(pod(name, cls), 1.0)
-    batches = [[p.info.name for p in queue.pop_batch(1.0, 10)] for _ in range(4)]
+    batches = [[p.info.name for p in queue.attempts.pop_batch(1.0, 10)] for _ in range(4)]
     assert batches == [["a", "b"], ["c"], ["d"], []]
 
 
@@ -86,15 +86,15 @@ def test_a_batch_is_no_longer_than_its_limit() -> None:
     queue, cls = queue_of(), pod_class()
     for name in "abc":
         queue.add(pod(name, cls), 1.0)
-    assert len(queue.pop_batch(1.0, 2)) == 2
+    assert len(queue.attempts.pop_batch(1.0, 2)) == 2
 
 
 def test_returned_pods_keep_their_place_and_their_attempts() -> None:
     queue, cls = queue_of(), pod_class()
     for name in "abc":
         queue.add(pod(name, cls), 1.0)
-    batch = queue.pop_batch(1.0, 2)
-    queue.return_unattempted(batch, 3.0)
+    batch = queue.attempts.pop_batch(1.0, 2)
+    queue.attempts.return_unattempted(batch, 3.0)
     assert batch[0].attempts == 0
     assert popped_names(queue, 3.0) == ["a", "b", "c"]
 
@@ -109,9 +109,9 @@ def test_the_backoff_doubles_up_to_its_maximum(failures: int, seconds: float) ->
     queue, now = queue_of(), 100.0
     queue.add(pod("a"), now)
     for _ in range(failures):
-        popped = queue.pop(now)
+        popped = queue.attempts.pop(now)
         assert popped is not None
-        queue.add_unschedulable_if_not_present(popped, now)
+        queue.attempts.add_unschedulable_if_not_present(popped, now)
         now += 0.0 if popped.consecutive_errors_count == failures else 20.0
         queue.timeouts.flush_backoff_completed(now)
     # The end is floored, and the pod waits for the first whole second after it.
@@ -153,9 +153,9 @@ def test_a_pod_that_met_an_error_is_not_popped_before_its_backoff_is_over() -> N
     queue.add(pod("a"), 10.0)
     reject(queue, 10.0)
     assert queue.place("uid-a") == "backoff"
-    assert queue.pop(11.9) is None
+    assert queue.attempts.pop(11.9) is None
     queue.timeouts.flush_backoff_completed(12.0)
-    assert queue.pop(12.0) is not None
+    assert queue.attempts.pop(12.0) is not None
 
 
 def test_pods_whose_backoff_ends_together_leave_by_priority() -> None:
@@ -369,10 +369,12 @@ def test_an_index_that_cannot_forget_a_pod_does_not_keep_it_in_the_queue() -> No
 def test_an_event_during_the_attempt_counts_when_it_fails() -> None:
     queue = queue_of({"Fit": [hint_for(1)]})
     queue.add(pod("a"), 1.0)
-    popped = queue.pop(1.0)
+    popped = queue.attempts.pop(1.0)
     assert popped is not None
     queue.move_all_to_active_or_backoff(NODE_ADD, None, 1, 1.0)
-    place = queue.add_unschedulable_if_not_present(popped, 1.0, unschedulable_plugins=["Fit"])
+    place = queue.attempts.add_unschedulable_if_not_present(
+        popped, 1.0, unschedulable_plugins=["Fit"]
+    )
     assert place == "backoff"
     assert queue.in_flight.events.counts() == {}
 
@@ -381,11 +383,13 @@ def test_events_before_the_pop_do_not_count() -> None:
     queue = queue_of({"Fit": [hint_for(1)]})
     queue.add(pod("first"), 1.0)
     queue.add(pod("second"), 1.0)
-    assert queue.pop(1.0) is not None
+    assert queue.attempts.pop(1.0) is not None
     queue.move_all_to_active_or_backoff(NODE_ADD, None, 1, 1.0)
-    second = queue.pop(1.0)
+    second = queue.attempts.pop(1.0)
     assert second is not None
-    place = queue.add_unschedulable_if_not_present(second, 1.0, unschedulable_plugins=["Fit"])
+    place = queue.attempts.add_unschedulable_if_not_present(
+        second, 1.0, unschedulable_plugins=["Fit"]
+    )
     assert place == "unschedulable"
 
 
@@ -393,12 +397,14 @@ def test_an_event_for_those_in_flight_counts_for_them_and_wakes_nobody_who_waits
     queue = queue_of({"Fit": [hint_for(1)]})
     for name in "ab":
         queue.add(pod(name), 1.0)
-    waiting, flying = queue.pop(1.0), queue.pop(1.0)
+    waiting, flying = queue.attempts.pop(1.0), queue.attempts.pop(1.0)
     assert waiting is not None and flying is not None
-    queue.add_unschedulable_if_not_present(waiting, 1.0, unschedulable_plugins=["Fit"])
+    queue.attempts.add_unschedulable_if_not_present(waiting, 1.0, unschedulable_plugins=["Fit"])
     queue.note_for_in_flight(NODE_ADD, None, 1)
     assert queue.place(waiting.info.uid) == "unschedulable"
-    place = queue.add_unschedulable_if_not_present(flying, 1.0, unschedulable_plugins=["Fit"])
+    place = queue.attempts.add_unschedulable_if_not_present(
+        flying, 1.0, unschedulable_plugins=["Fit"]
+    )
     assert place == "backoff"
 
 
@@ -406,8 +412,8 @@ def test_an_event_can_leave_one_pod_out() -> None:
     queue = queue_of({"Fit": [hint_for(1)]})
     for name in "ab":
         queue.add(pod(name), 1.0)
-    for queued in queue.pop_batch(1.0, 2, may_join=None):
-        queue.add_unschedulable_if_not_present(queued, 1.0, unschedulable_plugins=["Fit"])
+    for queued in queue.attempts.pop_batch(1.0, 2, may_join=None):
+        queue.attempts.add_unschedulable_if_not_present(queued, 1.0, unschedulable_plugins=["Fit"])
     queue.move_all_to_active_or_backoff(NODE_ADD, None, 1, 1.0, except_uids={"uid-a"})
     assert (queue.place("uid-a"), queue.place("uid-b")) == ("unschedulable", "backoff")
 
@@ -416,14 +422,16 @@ def test_the_end_of_an_older_attempt_keeps_the_events_of_a_younger_one() -> None
     queue = queue_of({"Fit": [hint_for(2)]})
     for name in "ab":
         queue.add(pod(name), 1.0)
-    first = queue.pop(1.0)
+    first = queue.attempts.pop(1.0)
     queue.move_all_to_active_or_backoff(NODE_ADD, None, 1, 1.0)
-    second = queue.pop(1.0)
+    second = queue.attempts.pop(1.0)
     queue.move_all_to_active_or_backoff(NODE_ADD, None, 2, 1.0)
     assert first is not None and second is not None
     queue.in_flight.done(first.info.uid)
     assert queue.in_flight.events.counts() == {"NodeAdd": 1}
-    place = queue.add_unschedulable_if_not_present(second, 1.0, unschedulable_plugins=["Fit"])
+    place = queue.attempts.add_unschedulable_if_not_present(
+        second, 1.0, unschedulable_plugins=["Fit"]
+    )
     assert place == "backoff"
 
 
@@ -431,12 +439,12 @@ def test_pods_of_one_class_popped_at_different_times_get_their_own_answers() -> 
     queue, cls = queue_of({"Fit": [hint_for(1)]}), pod_class()
     for name in "abc":
         queue.add(pod(name, cls), 1.0)
-    first = queue.pop(1.0)
+    first = queue.attempts.pop(1.0)
     queue.move_all_to_active_or_backoff(NODE_ADD, None, 1, 1.0)
-    second = queue.pop(1.0)
+    second = queue.attempts.pop(1.0)
     assert first is not None and second is not None
     places = [
-        queue.add_unschedulable_if_not_present(one, 1.0, unschedulable_plugins=["Fit"])
+        queue.attempts.add_unschedulable_if_not_present(one, 1.0, unschedulable_plugins=["Fit"])
         for one in (first, second)
     ]
     assert places == ["backoff", "unschedulable"]
@@ -447,17 +455,17 @@ def test_a_batch_asks_about_an_event_once_however_many_of_it_fail() -> None:
     queue = queue_of({"Fit": [ClusterEventWithHint(NODE_ADD, hint)]})
     for number in range(20):
         queue.add(pod(f"p{number}", cls), 1.0)
-    batch = queue.pop_batch(1.0, 20)
+    batch = queue.attempts.pop_batch(1.0, 20)
     queue.move_all_to_active_or_backoff(NODE_ADD, None, 1, 1.0)
     for one in batch:
-        queue.add_unschedulable_if_not_present(one, 1.0, unschedulable_plugins=["Fit"])
+        queue.attempts.add_unschedulable_if_not_present(one, 1.0, unschedulable_plugins=["Fit"])
     assert len(hint.asked) == 1
 
 
 def test_events_nobody_registered_are_not_kept() -> None:
     queue = queue_of(ON_NODE_ADD)
     queue.add(pod("a"), 1.0)
-    queue.pop(1.0)
+    queue.attempts.pop(1.0)
     queue.move_all_to_active_or_backoff(POD_DELETE, None, None, 1.0)
     assert queue.in_flight.events.counts() == {}
 
@@ -465,20 +473,22 @@ def test_events_nobody_registered_are_not_kept() -> None:
 def test_a_pod_rejected_after_done_is_tried_again_after_its_backoff() -> None:
     queue = queue_of(ON_NODE_ADD)
     queue.add(pod("a"), 1.0)
-    popped = queue.pop(1.0)
+    popped = queue.attempts.pop(1.0)
     assert popped is not None
     queue.in_flight.done(popped.info.uid)
-    place = queue.add_unschedulable_if_not_present(popped, 1.0, unschedulable_plugins=["Fit"])
+    place = queue.attempts.add_unschedulable_if_not_present(
+        popped, 1.0, unschedulable_plugins=["Fit"]
+    )
     assert place == "backoff"
 
 
 def test_a_pod_deleted_during_its_attempt_does_not_come_back() -> None:
     queue, info = queue_of(), pod("a")
     queue.add(info, 1.0)
-    popped = queue.pop(1.0)
+    popped = queue.attempts.pop(1.0)
     assert popped is not None
     queue.delete(info, 1.0)
-    assert queue.add_unschedulable_if_not_present(popped, 1.0) == ""
+    assert queue.attempts.add_unschedulable_if_not_present(popped, 1.0) == ""
     assert queue.place(info.uid) == "" and len(queue.pending) == 0
 
 
@@ -486,10 +496,12 @@ def test_a_change_during_the_attempt_counts_also_if_the_pod_is_added_anew() -> N
     event = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_LABEL)
     queue = queue_of({"Spread": [ClusterEventWithHint(event)]})
     queue.add(pod("a"), 1.0)
-    popped = queue.pop(1.0)
+    popped = queue.attempts.pop(1.0)
     assert popped is not None
     queue.add(pod("a", pod_class(labels={"app": "x"})), 1.5)
-    place = queue.add_unschedulable_if_not_present(popped, 2.0, unschedulable_plugins=["Spread"])
+    place = queue.attempts.add_unschedulable_if_not_present(
+        popped, 2.0, unschedulable_plugins=["Spread"]
+    )
     assert place == "backoff"
 
 
@@ -498,10 +510,10 @@ def test_an_update_during_the_attempt_is_what_comes_back() -> None:
     queue = queue_of({"Spread": [ClusterEventWithHint(event)]})
     old, new = pod("a"), pod("a", pod_class(labels={"app": "x"}))
     queue.add(old, 1.0)
-    popped = queue.pop(1.0)
+    popped = queue.attempts.pop(1.0)
     assert popped is not None
     queue.update(old, new, 1.0)
-    queue.add_unschedulable_if_not_present(popped, 1.0, unschedulable_plugins=["Spread"])
+    queue.attempts.add_unschedulable_if_not_present(popped, 1.0, unschedulable_plugins=["Spread"])
     assert popped.info is new and queue.place(new.uid) == "backoff"
 
 
@@ -660,10 +672,12 @@ def test_activate_skips_hints_and_backoff() -> None:
 def test_activate_of_a_pod_in_flight_counts_when_its_attempt_fails() -> None:
     queue, info = queue_of(), pod("a")
     queue.add(info, 1.0)
-    popped = queue.pop(1.0)
+    popped = queue.attempts.pop(1.0)
     assert popped is not None
     queue.activate([info], 1.0)
-    place = queue.add_unschedulable_if_not_present(popped, 1.0, unschedulable_plugins=["Fit"])
+    place = queue.attempts.add_unschedulable_if_not_present(
+        popped, 1.0, unschedulable_plugins=["Fit"]
+    )
     assert place == "backoff"
 
 
@@ -700,8 +714,8 @@ def test_entries_are_reported_by_event_and_in_batches() -> None:
     queue, cls = queue_of(ON_NODE_ADD, observer=Recorder()), pod_class()
     for name in "ab":
         queue.add(pod(name, cls), 1.0)
-    for one in queue.pop_batch(1.0, 2):
-        queue.add_unschedulable_if_not_present(one, 1.0, unschedulable_plugins=["Fit"])
+    for one in queue.attempts.pop_batch(1.0, 2):
+        queue.attempts.add_unschedulable_if_not_present(one, 1.0, unschedulable_plugins=["Fit"])
     queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 1.5)
     queue.timeouts.flush_backoff_completed(3.0)
     assert calls == [
@@ -765,13 +779,13 @@ def test_an_event_that_names_pods_is_replayed_for_these_alone() -> None:
     queue = queue_of({"Fit": [registered]})
     for name in ("a", "b"):
         queue.add(pod(name), 0.0)
-    popped = [queue.pop(0.0), queue.pop(0.0)]
+    popped = [queue.attempts.pop(0.0), queue.attempts.pop(0.0)]
     queue.move_all_to_active_or_backoff(POD_DELETE, None, None, 0.0)
     named.append("uid-a")
     places = {}
     for one in popped:
         assert one is not None
-        places[one.info.name] = queue.add_unschedulable_if_not_present(
+        places[one.info.name] = queue.attempts.add_unschedulable_if_not_present(
             one, 0.0, unschedulable_plugins=["Fit"]
         )
     assert places == {"a": "unschedulable", "b": "backoff"}
@@ -784,10 +798,12 @@ def test_an_event_of_which_a_plugin_cannot_name_the_pods_is_replayed_for_all() -
     registered = ClusterEventWithHint(POD_DELETE, Hint(always=True), per_pod=True, pods=broken)
     queue = queue_of({"Fit": [registered]})
     queue.add(pod("a"), 0.0)
-    popped = queue.pop(0.0)
+    popped = queue.attempts.pop(0.0)
     assert popped is not None
     queue.move_all_to_active_or_backoff(POD_DELETE, None, None, 0.0)
-    place = queue.add_unschedulable_if_not_present(popped, 0.0, unschedulable_plugins=["Fit"])
+    place = queue.attempts.add_unschedulable_if_not_present(
+        popped, 0.0, unschedulable_plugins=["Fit"]
+    )
     assert place == "backoff"
 
 
@@ -806,7 +822,7 @@ def test_attempts_may_end_together() -> None:
     queue, cls = queue_of(ON_NODE_ADD), pod_class()
     for name in ("a", "b", "c"):
         queue.add(pod(name, cls), 0.0)
-    batch = queue.pop_batch(0.0, 3)
+    batch = queue.attempts.pop_batch(0.0, 3)
     queue.move_all_to_active_or_backoff(NODE_ADD, None, v1.Node(), 0.0)
     queue.in_flight.done(*(queued.info.uid for queued in batch[:2]), "unknown")
     assert [flight.pod for flight in queue.in_flight] == batch[2:]

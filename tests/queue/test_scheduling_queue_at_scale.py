@@ -67,12 +67,14 @@ class Waiting:
 
     def pop_all(self) -> None:
         self.popped = []
-        while (one := self.queue.pop(1.0)) is not None:
+        while (one := self.queue.attempts.pop(1.0)) is not None:
             self.popped.append(one)
 
     def return_all(self) -> None:
         for one in self.popped:
-            self.queue.add_unschedulable_if_not_present(one, 1.0, unschedulable_plugins=["Fit"])
+            self.queue.attempts.add_unschedulable_if_not_present(
+                one, 1.0, unschedulable_plugins=["Fit"]
+            )
 
     def event(self, node: Mapping[str, int]) -> int:
         return self.queue.move_all_to_active_or_backoff(NODE_ADD, None, node, 9.0)

@@ -168,7 +168,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.pop_one()
 
     def pop_one(self) -> None:
-        popped = self.queue.pop(self.now)
+        popped = self.queue.attempts.pop(self.now)
         active = [e for e in self.pods.values() if e.place == "active"]
         backoff = [e for e in self.pods.values() if e.place == "backoff" and not e.in_error_heap]
         if active:
@@ -189,7 +189,7 @@ class QueueMachine(RuleBasedStateMachine):
         if uid is None:
             return
         expected = self.pods[uid]
-        self.queue.add_unschedulable_if_not_present(
+        self.queue.attempts.add_unschedulable_if_not_present(
             self.flights.pop(uid),
             self.now,
             unschedulable_plugins=set(rejectors),
@@ -222,7 +222,7 @@ class QueueMachine(RuleBasedStateMachine):
         uid = self.flying(choice)
         if uid is None:
             return
-        self.queue.return_unattempted([self.flights.pop(uid)], self.now)
+        self.queue.attempts.return_unattempted([self.flights.pop(uid)], self.now)
         expected = self.pods[uid]
         if expected.deleted:
             del self.pods[uid]

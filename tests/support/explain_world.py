@@ -53,9 +53,9 @@ class ExplainWorld:
 
     def fail(self, name: str, *plugins: str) -> None:
         """Attempt the next pod, which must be this one; these plugins reject it, or an error."""
-        popped = self.state.queue.pop(self.now)
+        popped = self.state.queue.attempts.pop(self.now)
         assert popped is not None and popped.info.name == name
-        self.state.queue.add_unschedulable_if_not_present(
+        self.state.queue.attempts.add_unschedulable_if_not_present(
             popped, self.now, unschedulable_plugins=plugins
         )
 

@@ -140,9 +140,9 @@ def reject(
     queue: SchedulingQueue, now: float, *plugins: str, pending: tuple[str, ...] = ()
 ) -> QueuedPodInfo:
     """Pops a pod and gives it back as rejected."""
-    popped = queue.pop(now)
+    popped = queue.attempts.pop(now)
     assert popped is not None
-    queue.add_unschedulable_if_not_present(
+    queue.attempts.add_unschedulable_if_not_present(
         popped, now, unschedulable_plugins=plugins, pending_plugins=pending
     )
     return popped

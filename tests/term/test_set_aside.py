@@ -63,7 +63,9 @@ class Replica:
 
     @property
     def waiting(self) -> list[str]:
-        return [queued.key for queued in self.state.queue.pop_batch(2.0, 100, may_join=None)]
+        return [
+            queued.key for queued in self.state.queue.attempts.pop_batch(2.0, 100, may_join=None)
+        ]
 
 
 class UnreadableGroups:

@@ -173,7 +173,7 @@ class PendingPods:
         _ = self.active.remove(uid) or self.backoff.remove(uid) or self.unschedulable.remove(uid)
 
     def pop(self, limit: int, now: float, may_join: MayJoin | None) -> list[QueuedPodInfo]:
-        """Remove and return the next pods for an attempt; see ``SchedulingQueue.pop_batch``."""
+        """Remove and return the next pods for an attempt; see ``Attempts.pop_batch``."""
         source: KeyHeap[QueuedPodInfo] | BackoffQueue
         source = self.active if len(self.active) else self.backoff
         batch: list[QueuedPodInfo] = []

@@ -54,13 +54,13 @@ class Room:
 
     def preempt(self) -> PostFilterResult:
         self.state.queue.add(self.state.cache.cluster.pods["default/preemptor"], 1.0)
-        queued = self.state.queue.pop(1.0)
+        queued = self.state.queue.attempts.pop(1.0)
         assert queued is not None
         decisions: Sequence[Decision] = decide(
             self.state.cache, self.decider, self.runtime, [queued]
         )
         result = self.decider.post_filter(self.runtime, decisions[0])
-        self.state.queue.add_unschedulable_if_not_present(queued, 1.0)
+        self.state.queue.attempts.add_unschedulable_if_not_present(queued, 1.0)
         assert result is not None
         return result
 

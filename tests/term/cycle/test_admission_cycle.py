@@ -801,7 +801,7 @@ async def test_a_unit_whose_pods_cannot_be_popped_does_not_keep_passing_the_gate
         passing.append(world.state.admission.current)
         raise IndexError("a bug")
 
-    monkeypatch.setattr(world.state.queue, "pop_members", failing)
+    monkeypatch.setattr(world.state.queue.attempts, "pop_members", failing)
     with pytest.raises(IndexError):
         async with world.running():
             job(world, "a", "team", cpu=3)

@@ -73,9 +73,11 @@ def told(state: SchedulingState, kind: str, obj: object, now: float) -> None:
 
 
 def reject(state: SchedulingState, plugin: str, now: float) -> None:
-    queued = state.queue.pop(now)
+    queued = state.queue.attempts.pop(now)
     assert queued is not None
-    state.queue.add_unschedulable_if_not_present(queued, now, unschedulable_plugins={plugin})
+    state.queue.attempts.add_unschedulable_if_not_present(
+        queued, now, unschedulable_plugins={plugin}
+    )
 
 
 def test_a_pod_that_fits_and_was_not_woken_is_found_with_the_event_that_should_have_woken_it() -> (
@@ -124,8 +126,8 @@ def gang(state: SchedulingState, min_count: int, *cpus: str) -> None:
     told(state, "PodGroup", group, 1.0)
     for number, cpu in enumerate(cpus):
         told(state, "Pod", pending(f"member-{number}", cpu, "g"), 1.0)
-    for queued in [queued for _ in cpus if (queued := state.queue.pop(1.0)) is not None]:
-        state.queue.add_unschedulable_if_not_present(
+    for queued in [queued for _ in cpus if (queued := state.queue.attempts.pop(1.0)) is not None]:
+        state.queue.attempts.add_unschedulable_if_not_present(
             queued, 1.0, unschedulable_plugins={"NodeResourcesFit"}
         )
 

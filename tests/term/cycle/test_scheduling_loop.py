@@ -628,7 +628,7 @@ async def test_a_bug_in_the_loop_ends_the_term_loudly(monkeypatch: pytest.Monkey
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(world.state.queue, "pop_batch", broken)
+    monkeypatch.setattr(world.state.queue.attempts, "pop_batch", broken)
     async with world.running():
         assert world.ended is not None
         world.pod("a")

@@ -271,7 +271,7 @@ async def test_a_pod_preempted_before_it_is_bound_was_rejected_by_the_plugin_tha
         waiting = Status(Code.PENDING, ("not yet",))
         world.script.on_pre_bind = lambda pod: PreBindPlan(wait=lambda _: waiting, timeout=60)
     rejections: list[tuple[str, set[str]]] = []
-    requeue = world.state.queue.add_unschedulable_if_not_present
+    requeue = world.state.queue.attempts.add_unschedulable_if_not_present
 
     def noting(queued: QueuedPodInfo, now: float, **plugins: set[str]) -> None:
         rejections.append((queued.info.name, plugins["unschedulable_plugins"]))
@@ -281,7 +281,7 @@ async def test_a_pod_preempted_before_it_is_bound_was_rejected_by_the_plugin_tha
         world.pod("low", cpu="3")
         await asyncio.sleep(0.5)
         assert "uid-low" in world.state.cache.assumed
-        monkeypatch.setattr(world.state.queue, "add_unschedulable_if_not_present", noting)
+        monkeypatch.setattr(world.state.queue.attempts, "add_unschedulable_if_not_present", noting)
         world.pod("high", cpu="3", priority=10)
         await asyncio.sleep(0.5)
         assert ("low", {"SecondScript"}) in rejections

@@ -57,12 +57,12 @@ def run_queue(pods: int = PODS) -> QueueResult:
     micros = {"add": _each(waiting, lambda info: queue.add(info, 0.0))}
     popped = []
     began = time.process_time()
-    while (one := queue.pop(0.0)) is not None:
+    while (one := queue.attempts.pop(0.0)) is not None:
         popped.append(one)
     micros["pop"] = _micros(began, pods)
     began = time.process_time()
     for one in popped:
-        queue.add_unschedulable_if_not_present(one, 0.0, unschedulable_plugins=(PLUGIN,))
+        queue.attempts.add_unschedulable_if_not_present(one, 0.0, unschedulable_plugins=(PLUGIN,))
     micros["return as unschedulable"] = _micros(began, pods)
     state.cache.apply("Pod", small, None)
     micros["event that helps no pod"] = _each(
@@ -75,8 +75,10 @@ def run_queue(pods: int = PODS) -> QueueResult:
         began = time.process_time()
         helped = _deleted(state, leaving, now=now)
         spent += time.process_time() - began
-        for one in queue.pop_batch(now, pods):
-            queue.add_unschedulable_if_not_present(one, now, unschedulable_plugins=(PLUGIN,))
+        for one in queue.attempts.pop_batch(now, pods):
+            queue.attempts.add_unschedulable_if_not_present(
+                one, now, unschedulable_plugins=(PLUGIN,)
+            )
     micros[f"event that helps {HELPED} pods"] = spent / EVENTS * 1e6
     return QueueResult(pods, helped, {name: round(each, 1) for name, each in micros.items()})
 

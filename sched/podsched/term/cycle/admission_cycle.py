@@ -267,7 +267,7 @@ class AdmissionCycle(TermPart):
     def _pop(self, key: str, uids: Iterable[str], now: float) -> list[QueuedPodInfo]:
         """Pop the pods of a unit from the queue, except those that other plugins gate."""
         with self._lets_pass(key):
-            return self._state.queue.pop_members(list(uids), now)
+            return self._state.queue.attempts.pop_members(list(uids), now)
 
     @contextmanager
     def _lets_pass(self, key: str) -> Iterator[None]:

@@ -38,7 +38,7 @@ class FailureHandler(TermPart):
     def requeue(self, queued: QueuedPodInfo, plugins: set[str], pending: set[str]) -> None:
         """Return a pod to the queue with the plugins that rejected it."""
         queued.info.node_name = ""
-        self._state.queue.add_unschedulable_if_not_present(
+        self._state.queue.attempts.add_unschedulable_if_not_present(
             queued, self._clock(), unschedulable_plugins=plugins - pending, pending_plugins=pending
         )
 

@@ -66,7 +66,7 @@ class FollowUp(TermPart):
         """Put pods back into the queue as if they had not been popped."""
         for queued in pods:
             self._meter.traces.end(queued)  # It logs the number of the attempt.
-        self._state.queue.return_unattempted(pods, self._clock())
+        self._state.queue.attempts.return_unattempted(pods, self._clock())
 
     # ------------------------------------------------------------------ a node was found
 

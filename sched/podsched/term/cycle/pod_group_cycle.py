@@ -109,7 +109,7 @@ class PodGroupCycle(TermPart):
     def pop_members(self, key: str, now: float) -> list[QueuedPodInfo]:
         """Pop the members of a group that are in the queue, except gated ones."""
         uids = [pod.uid for pod in self._cluster.members(key)]
-        return self._state.queue.pop_members(uids, now)
+        return self._state.queue.attempts.pop_members(uids, now)
 
     async def admit_together(
         self, units: Sequence[Candidate], nodes: frozenset[str] | None, now: float
@@ -154,13 +154,13 @@ class PodGroupCycle(TermPart):
         members = self._follow_up.not_skipped(popped)
         group = pod_group(self._cluster, key)
         if group is None:
-            self._state.queue.return_unattempted(members, self._clock())
+            self._state.queue.attempts.return_unattempted(members, self._clock())
             return None
         if members and not self._starts.failed_too_often(key):
             with working_on(members[0].info.pod):
                 await self._schedule_guarded(members, now, group, terms, beside)
             return self._attempted
-        self._state.queue.return_unattempted(members, self._clock())
+        self._state.queue.attempts.return_unattempted(members, self._clock())
         self._starts.take_back(group, unschedulable(REASON_UNSCHEDULABLE))
         return None
 

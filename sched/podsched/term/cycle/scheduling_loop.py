@@ -22,7 +22,7 @@ from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.lib.due_times import earliest
 from podsched.lib.event_loop import Turn
 from podsched.lib.tasks import TaskSet
-from podsched.queue.scheduling_queue import of_one_class
+from podsched.queue.attempts import of_one_class
 from podsched.serve.client.errors import FenceLost
 from podsched.telemetry.logs import get_logger
 from podsched.term.checkpoint import checkpoint_of
@@ -240,7 +240,9 @@ class SchedulingLoop(TermPart):
             if self._admission_cycle.has_work:
                 await self._admission_cycle.run(now)
             with working_on():
-                batch = queue.pop_batch(now, self._settings.max_batch, may_join=self._may_join_now)
+                batch = queue.attempts.pop_batch(
+                    now, self._settings.max_batch, may_join=self._may_join_now
+                )
             if batch:
                 await self.schedule(batch, now)
                 # Bindings are sent when other tasks run, so that they share calls: ``PODS_A_TURN``.
