@@ -264,6 +264,7 @@ class Runner:
         bound = {key: bound_at[key] for key in measured.created if key in bound_at}
         seconds = max(bound.values(), default=time.monotonic()) - measured.began
         latencies = [at - measured.created[key] for key, at in bound.items()]
+        lags = [(n, measured.lags.get(n, Lags()), lag) for n, lag in measured.lags_after.items()]
         return BenchResult(
             workload=workload.name,
             nodes=workload.nodes,
@@ -278,14 +279,8 @@ class Runner:
             cpu_us_per_pod=spent(measured.usage, measured.usage_after, len(measured.created)),
             kube_scheduler=workload.kube_scheduler,
             memory_mb={n: round(used.memory / 1e6, 1) for n, used in measured.usage_after.items()},
-            longest_lag_ms={
-                name: longest_ms(measured.lags.get(name, Lags()).all, after.all)
-                for name, after in measured.lags_after.items()
-            },
-            longest_own_lag_ms={
-                name: longest_ms(measured.lags.get(name, Lags()).own, after.own)
-                for name, after in measured.lags_after.items()
-            },
+            longest_lag_ms={n: longest_ms(before.all, after.all) for n, before, after in lags},
+            longest_own_lag_ms={n: longest_ms(before.own, after.own) for n, before, after in lags},
             backend="kubernetes" if self._options.through_kube else "podsched",
             gangs=sum(all(key in bound for key in keys) for keys in measured.members.values()),
             timeline=timeline([at - measured.began for at in bound.values()]),

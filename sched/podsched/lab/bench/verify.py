@@ -281,9 +281,13 @@ class _Placed:
         return self._nodes[pod.spec.node_name].metadata.labels.get(topology_key)
 
 
+def _selector(of: PodAffinityTerm | TopologySpreadConstraint) -> Selector:
+    return compile_selector(of.label_selector if of.HasField("label_selector") else None)
+
+
 def _term(pod: Pod, term: PodAffinityTerm) -> _Term:
     return _Term(
-        compile_selector(term.label_selector if term.HasField("label_selector") else None),
+        _selector(term),
         frozenset(term.namespaces or (pod.metadata.namespace,)),
         term.topology_key,
     )
@@ -292,10 +296,8 @@ def _term(pod: Pod, term: PodAffinityTerm) -> _Term:
 def _spread(
     pod: Pod, constraint: TopologySpreadConstraint, samples: dict[bytes, int], at: int
 ) -> _Spread:
-    selector = compile_selector(
-        constraint.label_selector if constraint.HasField("label_selector") else None
-    )
-    term = _Term(selector, frozenset((pod.metadata.namespace,)), constraint.topology_key)
+    namespaces = frozenset((pod.metadata.namespace,))
+    term = _Term(_selector(constraint), namespaces, constraint.topology_key)
     chosen = Pod()
     chosen.spec.node_selector.update(pod.spec.node_selector)
     chosen.spec.affinity.node_affinity.CopyFrom(pod.spec.affinity.node_affinity)

@@ -30,32 +30,32 @@ SUITED = "bound to nodes that suit"
 DECIDED_WITHIN = 30.0
 
 
-def _nodes_bound(moment: Moment) -> set[str]:
-    return {node_of(change.after) for change in moment.pods if change.bound}
+def _bound_to(history: History) -> Iterator[tuple[Moment, str]]:
+    """Yield each revision that binds pods with the names of their nodes, one at a time."""
+    for moment in replay(history):
+        for name in sorted({node_of(change.after) for change in moment.pods if change.bound}):
+            yield moment, name
 
 
 def capacity(history: History) -> Iterator[Violation]:
     """Find bindings that exceed a node's capacity, or name a node that does not exist."""
-    for moment in replay(history):
-        for name in sorted(_nodes_bound(moment)):
-            pods = moment.world.on_node[name]
-            keys = (NODES + name, *(PODS + key for key in pods))
-            node = moment.world.nodes.get(name)
-            if node is None:
-                text = f"a pod was bound to node {name}, which does not exist"
-                yield moment.violation(MISSING, text, *keys)
-            elif excess := over_capacity(node, pods):
-                text = f"the pods on node {name} request {excess}"
-                yield moment.violation(CAPACITY, text, *keys)
+    for moment, name in _bound_to(history):
+        pods = moment.world.on_node[name]
+        keys = (NODES + name, *(PODS + key for key in pods))
+        node = moment.world.nodes.get(name)
+        if node is None:
+            text = f"a pod was bound to node {name}, which does not exist"
+            yield moment.violation(MISSING, text, *keys)
+        elif excess := over_capacity(node, pods):
+            text = f"the pods on node {name} request {excess}"
+            yield moment.violation(CAPACITY, text, *keys)
 
 
 def host_ports(history: History) -> Iterator[Violation]:
     """Find bindings that make two pods share a host port."""
-    for moment in replay(history):
-        for name in sorted(_nodes_bound(moment)):
-            if conflict := port_conflict(moment.world.on_node[name]):
-                text = f"on node {name} {conflict}"
-                yield moment.violation(PORTS, text, NODES + name)
+    for moment, name in _bound_to(history):
+        if conflict := port_conflict(moment.world.on_node[name]):
+            yield moment.violation(PORTS, f"on node {name} {conflict}", NODES + name)
 
 
 def exclusive_volumes(history: History) -> Iterator[Violation]:
