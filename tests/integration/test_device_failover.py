@@ -16,9 +16,9 @@ from podsched.api.device_claims import exclusive_devices
 from podsched.api.etcd_keys import DEVICES, kind_prefix, object_key
 from podsched.api.kinds import KINDS
 from podsched.api.objects import ResourceClaim
+from podsched.lab.bench.cluster import etcd_of
 from podsched.lab.bench.shapes import copies
 from podsched.serve.client.errors import of_result
-from podsched.serve.store.etcd import connect
 from podsched.serve.store.protocol import Store
 from support.allocations import Allocations, device_template, followed, template_of_claims
 from support.eventually import eventually
@@ -40,15 +40,11 @@ async def test_no_device_is_given_twice_or_lost_though_the_leader_is_killed_amid
     chance, pods = random.Random(28), nodes * PER_NODE
     devices = {"node_devices": (f"{PER_NODE}x{CLASS}",)}
     async with real_cluster(tmp_path, replicas=3, api_servers=2, nodes=nodes, **devices) as real:
-        store = await connect(real.cluster.tls.etcd_options(real.cluster.specs.etcd_endpoints))
         await real.client.create(template_of_claims(CLASS))
-        try:
-            async with followed(store) as allocations:
-                for number in range(rounds):
-                    after = chance.randint(pods // 20, pods * 9 // 10)
-                    await one_round(real, store, allocations, f"r{number}", pods, after)
-        finally:
-            await store.close()
+        async with etcd_of(real.cluster) as store, followed(store) as allocations:
+            for number in range(rounds):
+                after = chance.randint(pods // 20, pods * 9 // 10)
+                await one_round(real, store, allocations, f"r{number}", pods, after)
         assert len(real.observer.leaders) > rounds
         assert allocations.given >= rounds * pods
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from podsched.app.supervisor import ManagedProcess, ProcessSpec
+from podsched.lab.bench.cluster import etcd_of
 from podsched.lab.bench.shapes import copies, pod_template
 from podsched.lib.network import free_port
 from podsched.lib.tasks import TaskSet
-from podsched.serve.store.etcd import connect
 from support.allocations import device_template, followed, template_of_claims
 from support.eventually import eventually
 from support.real_cluster import RealCluster, metric, real_cluster
@@ -80,9 +80,8 @@ async def test_two_schedulers_give_each_device_once(tmp_path: Path) -> None:
     devices = {"node_devices": (f"10x{driver}",)}
     async with real_cluster(tmp_path, replicas=1, api_servers=2, nodes=nodes, **devices) as real:
         second = await start_second(real, tmp_path)
-        store = await connect(real.cluster.tls.etcd_options(real.cluster.specs.etcd_endpoints))
         await real.client.create(template_of_claims(driver))
-        async with followed(store) as allocations:
+        async with etcd_of(real.cluster) as store, followed(store) as allocations:
             for number in range(1, rounds + 1):
                 names = f"own-{number}", f"other-{number}"
                 mine = list(copies(device_template(), names[0], 200))
@@ -96,7 +95,6 @@ async def test_two_schedulers_give_each_device_once(tmp_path: Path) -> None:
                 await eventually("their pods bound", lambda w=wanted: bound(real) >= w)
                 await real.client.delete_collection("Pod", "default", grace_period_seconds=0)
                 await eventually("claims deleted", lambda: not allocations.devices)
-        await store.close()
         assert bound(real) == 200 * rounds
         logs = [of.log_path.read_text() for of in (real.cluster.schedulers[0], second)]
         assert any("is allocated to another claim" in log for log in logs), "they never met"

@@ -20,10 +20,11 @@ from podsched.app.local_cluster import LocalCluster
 from podsched.app.local_specs import LocalClusterOptions
 from podsched.app.stored_state import StoredState, read_stored_state
 from podsched.app.supervisor import ManagedProcess
+from podsched.lab.bench.cluster import etcd_of, started
+from podsched.lib.tasks import in_background
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import ClientOptions
 from podsched.serve.client.informer import Informer
-from podsched.serve.store.etcd import connect
 from support.eventually import PATIENCE, eventually
 
 #: Arguments of schedulers: a lease that no test waits for, whatever else shows a leader to be gone.
@@ -93,12 +94,8 @@ class RealCluster:
 
     async def stored_state(self) -> StoredState:
         """What etcd holds."""
-        cluster = self.cluster
-        store = await connect(cluster.tls.etcd_options(cluster.specs.etcd_endpoints))
-        try:
+        async with etcd_of(self.cluster) as store:
             return await read_stored_state(store)
-        finally:
-            await store.close()
 
     async def check_history(self, prefix: str, count: int) -> None:
         """Every pod bound once, no node beyond its capacity, terms strictly increasing."""
@@ -140,25 +137,23 @@ async def real_cluster(data_dir: Path, **options: Any) -> AsyncIterator[RealClus
     """Starts a cluster, and stops it whatever happens."""
     defaults: dict[str, Any] = {"evaluator": "local", "nodes": 10, "fsync": False}
     cluster = LocalCluster(LocalClusterOptions(data_dir=data_dir, **(defaults | options)))
-    await cluster.start()
-    client = ApiClient(cluster.server, replace(admin_options(cluster), timeout=_CALL))
     observer = Observer()
-    informer = Informer(client, ["Lease", "Pod"])
-    watching = asyncio.create_task(informer.run(observer.handle), name="watch")
-    real = RealCluster(cluster, client, observer)
-    try:
-        await informer.synced.wait()
-        if cluster.specs.options.replicas:
-            await eventually("a leader", lambda: bool(observer.leaders))
-        yield real
-    finally:
-        for submitter in real.submitters:
-            if submitter.returncode is None:
-                submitter.kill()
-            await submitter.wait()
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
-        await client.close()
-        for process in cluster.processes:
-            process.kill(signal.SIGCONT)
-        await cluster.stop()
+    async with (
+        started(cluster),
+        ApiClient(cluster.server, replace(admin_options(cluster), timeout=_CALL)) as client,
+    ):
+        informer = Informer(client, ["Lease", "Pod"])
+        real = RealCluster(cluster, client, observer)
+        async with in_background(informer.run(observer.handle), "watch"):
+            try:
+                await informer.synced.wait()
+                if cluster.specs.options.replicas:
+                    await eventually("a leader", lambda: bool(observer.leaders))
+                yield real
+            finally:
+                for submitter in real.submitters:
+                    if submitter.returncode is None:
+                        submitter.kill()
+                    await submitter.wait()
+                for process in cluster.processes:
+                    process.kill(signal.SIGCONT)

@@ -32,6 +32,7 @@ from podsched.serve.kube.access import from_kubeconfig
 from podsched.serve.kube.http import KubeHttp
 from podsched.serve.kube.informer import KubeInformer
 from podsched.serve.kube.paths import collection
+from podsched.serve.store.etcd import EtcdStore, connect
 
 #: Seconds between two looks while many pods are waited for: more would cost more than the watch.
 LOOK_EVERY = 0.025
@@ -197,6 +198,16 @@ async def started(cluster: LocalCluster) -> AsyncIterator[LocalCluster]:
         yield cluster
     finally:
         await cluster.stop()
+
+
+@asynccontextmanager
+async def etcd_of(cluster: LocalCluster) -> AsyncIterator[EtcdStore]:
+    """Connect to a cluster's etcd for the block. Raises ``StoreError``."""
+    store = await connect(cluster.tls.etcd_options(cluster.specs.etcd_endpoints))
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 @dataclass(frozen=True, slots=True)

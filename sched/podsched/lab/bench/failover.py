@@ -27,7 +27,7 @@ from podsched.api.objects import Lease, key_of
 from podsched.app.local_cluster import LocalCluster
 from podsched.app.stored_state import read_stored_state
 from podsched.app.supervisor import ManagedProcess
-from podsched.lab.bench.cluster import Bench, BenchOptions, Progress, bench, create_all
+from podsched.lab.bench.cluster import Bench, BenchOptions, Progress, bench, create_all, etcd_of
 from podsched.lab.bench.results import percentile
 from podsched.lab.bench.shapes import copies, node, pod_template
 from podsched.lab.chaos.faults.network import CUT
@@ -36,7 +36,6 @@ from podsched.lib.counted import counted
 from podsched.lib.tasks import TaskSet, in_background
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, ClientError
-from podsched.serve.store.etcd import connect
 
 #: How many pods that waited longest are named.
 _SHOWN = 5
@@ -330,9 +329,6 @@ class _Round:
 
 async def _problems(cluster: LocalCluster) -> list[str]:
     """Return problems with etcd's content after all rounds."""
-    store = await connect(cluster.tls.etcd_options(cluster.specs.etcd_endpoints))
-    try:
+    async with etcd_of(cluster) as store:
         nodes = (await read_stored_state(store)).overcommitted_nodes()
-    finally:
-        await store.close()
     return [f"nodes beyond their capacity: {', '.join(sorted(nodes))}"] if nodes else []
