@@ -117,7 +117,7 @@ def test_a_certificate_that_expires_soon_is_a_warning(tmp_path: Path) -> None:
     ("arguments", "code", "says"),
     [
         (("init", "new", "--host=a b"), 2, '"a b" is neither a host name nor an IP address'),
-        (("init", "new", f"--node={'n' * 60}"), 2, "names have 1 to 64 characters"),
+        (("init", "new", f"--node={'n' * 60}"), 2, "names have 1 to 64 bytes"),
         (("init", "new", "--days=0"), 2, "--days"),
         (("init", "file"), 1, "file: "),
         (("renew", "empty"), 2, "empty: no ca.crt here"),
