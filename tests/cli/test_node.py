@@ -88,6 +88,8 @@ def test_in_a_container_cgroups_and_scores_are_left_alone() -> None:
         (["n" * 53], "a name may have 52 characters"),
         (["n1", "--kube=http://10.0.0.1:6443"], "is not https://HOST:PORT"),
         (["n1", "--kube=10.0.0.1:6443"], "is not https://HOST:PORT"),
+        (["n1", "--kube=https://[::1"], "is not https://HOST:PORT"),
+        (["n1", "--kube=https://10.0.0.1:none"], "is not https://HOST:PORT"),
         (["n1"], "--kube https://HOST:PORT"),
         (["n1", f"--kube={URL}"], "set SCHED_TLS_CA to the API server's CA"),
         (["n1", "--node-ip=127.0.0.1"], "API servers cannot reach such an address"),

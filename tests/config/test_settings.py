@@ -109,6 +109,7 @@ def test_the_defaults_are_pinned() -> None:
                 "health_port",
             ],
         ),
+        (lambda: TelemetrySettings(otlp_endpoint="http://[::1"), ["otlp_endpoint"]),
         (
             lambda: EvaluatorSettings(
                 evaluator="gpu",  # type: ignore[arg-type]

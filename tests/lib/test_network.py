@@ -1,4 +1,4 @@
-"""Free ports."""
+"""Free ports and URLs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from podsched.lib.network import free_port
+from podsched.lib.network import free_port, http_url
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reservations are Linux's")
 
@@ -36,3 +36,17 @@ def _can_be_reserved(port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a", "a:80", "ftp://a", "http://", "http://[::1", "http://a:none", "http://a:0"],
+)
+def test_what_is_no_url_of_a_server_has_no_parts(text: str) -> None:
+    assert http_url(text) is None
+
+
+def test_a_url_of_a_server_has_its_host_and_port() -> None:
+    parts = http_url("https://[::1]:6443/path")
+    assert parts is not None
+    assert (parts.scheme, parts.hostname, parts.port) == ("https", "::1", 6443)

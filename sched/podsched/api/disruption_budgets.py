@@ -25,7 +25,8 @@ def needs_no_budget(pod: Pod) -> bool:
 def scaled_value(text: str, total: int) -> int:
     """Return a number, or a percentage of ``total`` rounded up (GetScaledValueFromIntOrPercent).
 
-    0 for a text without a number, which only a manifest has that no server has checked.
+    0 for "" and "%". Raises ValueError for any other text that is not a number: only a manifest
+    that no server has checked has one.
     """
     number = int(text.removesuffix("%") or 0)
     return -(-number * total // 100) if text.endswith("%") else number

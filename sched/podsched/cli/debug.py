@@ -20,7 +20,7 @@ from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlunsplit
 
 import typer
 
@@ -38,6 +38,7 @@ from podsched.cli.progress import progress_bar
 from podsched.cli.status import collect
 from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
+from podsched.lib.network import http_url
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import ClientOptions
 from podsched.serve.client.errors import ClientError
@@ -265,8 +266,8 @@ async def add_cluster(
 def _replica(about: dict[str, Any]) -> Process:
     """Return a replica's process; if it listens on all addresses, with its host's address."""
     url = str(about["health"])
-    parts = urlsplit(url)
-    if parts.hostname in _ANYWHERE and about["host"]:
+    parts = http_url(url)
+    if parts is not None and parts.hostname in _ANYWHERE and about["host"]:
         url = urlunsplit(parts._replace(netloc=f"{about['host']}:{parts.port}"))
     return Process(f"scheduler-{about['identity']}", url)
 

@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, cast
-from urllib.parse import urlsplit
 
 import typer
 import yaml
@@ -32,7 +31,7 @@ from podsched.cli.printers import aligned
 from podsched.config.flags import flag
 from podsched.lib.ages import age
 from podsched.lib.files import read_file, write_private
-from podsched.lib.network import is_loopback
+from podsched.lib.network import http_url, is_loopback
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.kube.access import kubeconfig
 
@@ -167,10 +166,10 @@ def _check_pod_cidr(given: _Flags) -> None:
 def _kube_url(given: str) -> str:
     """Return the URL of the REST API; exit if there is none that a kubelet can use."""
     url = given or _url_of_kubeconfig(os.environ.get("KUBECONFIG", ""))
-    parts = urlsplit(url)
-    if parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/"):
+    parts = http_url(url)
+    if parts is None or parts.scheme != "https" or parts.path not in ("", "/"):
         fail(f'--kube: "{url}" is not https://HOST:PORT', USAGE)
-    if is_loopback(parts.hostname):
+    if is_loopback(parts.hostname or ""):
         warn(f"{url} can be reached only from this machine")
     return url.rstrip("/")
 

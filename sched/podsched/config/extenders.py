@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import Field
 
@@ -16,6 +15,7 @@ from podsched.api.extended_resources import is_extended
 from podsched.api.names import qualified_name
 from podsched.config.errors import FieldError, invalid
 from podsched.config.model import Base64, Duration, Int64, ListOf, Model, join, unless_empty
+from podsched.lib.network import http_url
 
 #: Timeout in seconds of calls to an extender without httpTimeout.
 DEFAULT_EXTENDER_TIMEOUT = 5.0
@@ -102,14 +102,9 @@ def extender_errors(extenders: Sequence[Extender], path: str) -> Iterator[FieldE
 
 def _url_problem(url: str) -> str:
     """Return why a URL prefix is unusable, "" if it is usable."""
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
-        _ = parts.port  # raises ValueError when it is out of range
-        # A verb is appended to it: it would become part of a query or fragment.
-        usable = usable and not any(c in "?#" or c.isspace() or not c.isprintable() for c in url)
-    except ValueError:
-        usable = False  # Without the exception's text, which could quote a password.
+    # A verb is appended to it: it would become part of a query or fragment.
+    disturbing = any(c in "?#" or c.isspace() or not c.isprintable() for c in url)
+    usable = http_url(url) is not None and not disturbing
     return "" if usable else "must be a URL such as http://extender:8888/scheduler"
 
 

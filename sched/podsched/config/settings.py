@@ -17,6 +17,7 @@ from podsched.api.hollow_nodes import BadDevicesError, parse_devices
 from podsched.api.quantity import QuantityError, parse
 from podsched.config.errors import ConfigError, FieldError, invalid, not_supported, required
 from podsched.config.flags import flag
+from podsched.lib.network import http_url
 from podsched.telemetry.logs import LogFormat
 
 Evaluator = Literal["auto", "local", "ray"]
@@ -98,8 +99,8 @@ class TelemetrySettings(_Checked):
     def _errors(self) -> Iterator[FieldError]:
         yield from self._one_of("log_format", get_args(LogFormat))
         yield from self._one_of("log_level", get_args(LogLevel))
-        if self.otlp_endpoint and urlsplit(self.otlp_endpoint).scheme not in ("http", "https"):
-            reason = "must begin with http:// or https://"
+        if self.otlp_endpoint and http_url(self.otlp_endpoint) is None:
+            reason = "must be a URL such as http://collector:4317"
             yield invalid("otlp_endpoint", self.otlp_endpoint, reason)
         if not 0 <= self.trace_sample_ratio <= 1:
             yield invalid("trace_sample_ratio", self.trace_sample_ratio, "not in [0, 1]")

@@ -31,6 +31,8 @@ CLUSTER_AUTOSCALER_PROVIDER: Final = "ClusterAutoscalerProvider"
 ALGORITHM_PROVIDERS: Final = (DEFAULT_PROVIDER, CLUSTER_AUTOSCALER_PROVIDER)
 #: The environment variable that limits volumes per node where a node declares no limit.
 MAX_PD_VOLUMES_VARIABLE: Final = "KUBE_MAX_PD_VOLS"
+#: Max digits of its number; ``int`` raises an error for more than 4,300.
+_MOST_DIGITS: Final = 10
 
 #: Predicate -> plugin, in the order of evaluation. Predicates of the file's own have the place of
 #: the plugin that runs for them.
@@ -186,7 +188,8 @@ def max_pd_volumes(text: str) -> int:
     """Return the number in ``KUBE_MAX_PD_VOLS``, 0 for "". Raises ConfigError."""
     if not text:
         return 0
-    if not text.isascii() or not text.isdecimal() or not 0 < int(text) < 2**31:
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    if not is_number or not 0 < int(text) < 2**31:
         raise ConfigError([invalid(MAX_PD_VOLUMES_VARIABLE, text, "must be a positive integer")])
     return int(text)
 

@@ -1,4 +1,4 @@
-"""Finds free ports, and checks whether other machines can reach an address."""
+"""Find free ports, check whether other machines can reach an address, and take URLs apart."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from typing import Final
+from urllib.parse import SplitResult, urlsplit
 
 #: The ports to choose from. They are below those that systems give to outgoing connections (Linux
 #: from 32768 on, others from 49152 on), because such a port may be taken between the check and the
@@ -97,3 +98,13 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def http_url(text: str) -> SplitResult | None:
+    """Return the parts of an http or https URL; None if it has no host, or an invalid port."""
+    try:
+        parts = urlsplit(text)
+        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # Brackets without their end, or a port that is not one.
+        return None
+    return parts if valid else None

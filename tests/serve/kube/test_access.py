@@ -70,6 +70,8 @@ EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x"}
     ("part", "content", "message"),
     [
         ("cluster", {}, "cluster.server: Invalid value"),
+        ("cluster", {"server": "https://[::1"}, 'cluster.server: Invalid value: "https://[::1"'),
+        ("cluster", {"server": "https://a:none"}, "must be a URL such as https://10.0.0.1:6443"),
         ("cluster", {"server": "https://a", "proxy-url": "http://p"}, "cluster.proxy-url"),
         ("cluster", {"server": "https://a", "certificate-authority": "no"}, "No such file"),
         ("cluster", {"server": "https://a", "certificate-authority-data": "%"}, "is not base64"),

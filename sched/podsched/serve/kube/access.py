@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import yaml
 
@@ -29,6 +28,7 @@ from podsched.config.errors import ConfigError, FieldError, invalid, required
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.changing_file import ChangingFile
 from podsched.lib.files import read_file
+from podsched.lib.network import http_url
 from podsched.serve.kube.tokens import ExecToken, FileToken, FixedToken, TokenSource
 from podsched.telemetry.logs import get_logger, keeps_certificates
 
@@ -224,8 +224,8 @@ class _Kubeconfig:
 
 
 def _server(path: str, url: str) -> str:
-    parts = urlsplit(url if "://" in url else f"https://{url}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    parts = http_url(url if "://" in url else f"https://{url}")
+    if parts is None:
         raise ConfigError([invalid(path, url, "must be a URL such as https://10.0.0.1:6443")])
     return parts.geturl().rstrip("/")
 
