@@ -141,6 +141,12 @@ def test_a_decision_is_shown_again_once_its_outcome_is_known() -> None:
     assert unseen(known, [bound]) == []
 
 
+def test_a_watch_remembers_no_message_which_would_keep_its_whole_response() -> None:
+    known: Known = {}
+    unseen(known, [record(1, 10, "Scheduled", ended=12)])
+    assert known == {("r", 1): ("Scheduled", 12.0)}
+
+
 def test_a_long_watch_remembers_only_the_decisions_that_it_may_find_again() -> None:
     known: Known = {}
     unseen(known, [record(1, 10), record(2, 10, "Scheduled", ended=30), record(3, 40)])

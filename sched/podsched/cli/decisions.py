@@ -136,15 +136,19 @@ def decisions(
 
 Look = Callable[[DecisionsRequest], Awaitable[Sequence[DecisionRecord]]]
 """Returns the latest decisions that match, the oldest first."""
-Known = dict[tuple[str, int], DecisionRecord]
-"""Decisions by replica and number."""
+Known = dict[tuple[str, int], tuple[str, float]]
+"""Outcomes and ends (Unix seconds) of decisions by replica and number.
+
+Not the records: each would keep all the memory of its response.
+"""
 
 
 async def _follow(
     look: Look, request: DecisionsRequest, view: _View, shown: Sequence[DecisionRecord]
 ) -> None:
     """Show new decisions, and show open ones again when their outcome is known."""
-    known = _by_number(shown)
+    known: Known = {}
+    unseen(known, shown)
     latest = max((seconds_of(r.decided_time) for r in shown), default=time.time())
     while True:
         await asyncio.sleep(_LOOK_EVERY)
@@ -159,22 +163,21 @@ async def _follow(
 
 def unseen(known: Known, found: Iterable[DecisionRecord]) -> list[DecisionRecord]:
     """Return the decisions that are not known, or not with this outcome; from now on they are."""
-    new = {
-        key: record
-        for key, record in _by_number(found).items()
-        if key not in known or known[key].outcome != record.outcome
-    }
-    known.update(new)
-    return list(new.values())
+    new = []
+    for key, record in _by_number(found).items():
+        if key not in known or known[key][0] != record.outcome:
+            known[key] = record.outcome, seconds_of(_ended(record))
+            new.append(record)
+    return new
 
 
 def forget(known: Known, before: float) -> None:
     """Forget the decisions that ended earlier, and are found no more; ``before``: Unix seconds."""
-    for key in [key for key, record in known.items() if seconds_of(_ended(record)) < before]:
+    for key in [key for key, (_, ended) in known.items() if ended < before]:
         del known[key]
 
 
-def _by_number(records: Iterable[DecisionRecord]) -> Known:
+def _by_number(records: Iterable[DecisionRecord]) -> dict[tuple[str, int], DecisionRecord]:
     return {(record.replica, record.number): record for record in records}
 
 
@@ -189,7 +192,7 @@ def _asking(client: ApiClient) -> Look:
     async def look(request: DecisionsRequest) -> Sequence[DecisionRecord]:
         page = deepcopy(request)
         page.limit = min(_PAGE, request.limit)
-        found: Known = {}
+        found: dict[tuple[str, int], DecisionRecord] = {}
         while len(found) < request.limit:
             answer = await client.decisions(page, timeout=_TIMEOUT)
             before = len(found)
