@@ -124,6 +124,40 @@ def test_outcomes_that_the_full_buffer_dropped_keep_no_later_decision_out() -> N
     assert open_one.outcome == ""
 
 
+def test_an_outcome_that_comes_after_others_were_dropped_is_written() -> None:
+    logged = Logged()
+    logged.decide("slow")
+    for number in range(MOST_BUFFERED + 1):
+        logged.bind(f"p{number}")
+    logged.log.flush()
+    logged.bind("slow")
+    assert [record.outcome for record in logged.found()] == ["Scheduled"]
+
+
+def test_more_dropped_outcomes_than_are_noted_keep_no_later_decision_out() -> None:
+    logged = Logged()
+    names = [f"p{number}" for number in range(MOST_BUFFERED)]
+    logged.decide(*names)
+    for _ in range(MOST_BUFFERED):
+        logged.bind("other")
+    logged.bind(*names)
+    logged.bind(*(f"other{number}" for number in range(MOST_BUFFERED)))
+    logged.log.flush()
+    logged.decide("a")
+    assert logged.metrics.dropped.labels().value == 0
+
+
+def test_a_term_that_begins_while_the_buffer_is_full_is_noted() -> None:
+    logged = Logged()
+    logged.decide("a")
+    for number in range(MOST_BUFFERED):
+        logged.bind(f"p{number}")
+    logged.log.put(("term", {"term": 8}))
+    logged.log.flush()
+    logged.bind("a")
+    assert [record.outcome for record in logged.found()] == [""]
+
+
 def test_a_disk_without_room_costs_decisions_and_nothing_else() -> None:
     logged = Logged(Full())
     logged.decide("a")

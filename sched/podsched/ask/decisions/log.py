@@ -6,9 +6,9 @@
 
 The cycle appends a tuple for each run of pods and for each outcome; everything else happens in the
 thread. A decision is written when its outcome is known. If that takes longer than HOLD (Permit,
-volumes), the decision is written without it, and once more when it is known. A process that is
-killed loses the decisions of the last PERIOD, and of the last HOLD those whose pods were being
-bound.
+volumes), the decision is written without it, and once more when it is known. If its outcome was
+dropped, it stays without one. A process that is killed loses the decisions of the last PERIOD, and
+of the last HOLD those whose pods were being bound.
 """
 
 from __future__ import annotations
@@ -105,16 +105,20 @@ class _WaitingRows:
         together, since_epoch = len(pods), self.since_epoch
         popped, decided = self.wall(popped), self.wall(decided)
         for number, ns, name, uid, attempt, cls, evaluated, feasible, node, total, at, more in pods:
-            before = self._open.pop(uid, None)
-            if before is not None and uid not in self._written_open:
-                done.append(before)
-            self._written_open.discard(uid)
+            done += self.give_up(uid)
             self._open[uid] = [
                 number, ns, name, uid, attempt, profile, cls, term, revision,
                 evaluated, feasible, node, total, together, rotation, draws,
                 round(at + since_epoch, 6), popped, decided, seconds, "", "", 0.0, more,
             ]  # fmt: skip
         return done
+
+    def give_up(self, uid: str) -> list[list[Any]]:
+        """Wait no more for an outcome; return the decision if it is still to be written."""
+        row = self._open.pop(uid, None)
+        written = uid in self._written_open
+        self._written_open.discard(uid)
+        return [] if row is None or written else [row]
 
     def end(
         self, uid: str, outcome: str, message: str, ended: float, more: dict[str, Any] | None
@@ -200,8 +204,8 @@ class DecisionLog:
         #: no lock is needed.
         self._put = self._taken = 0
         self._number = 0
-        #: Whether entries without decisions were dropped since the last flush.
-        self._lost_outcomes = False
+        #: Pods whose outcome was dropped since the last flush. If it is full, there may be more.
+        self._lost: deque[str] = deque(maxlen=MOST_BUFFERED)
         self._waiting = _WaitingRows()
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -232,9 +236,11 @@ class DecisionLog:
     def put(self, entry: tuple[Any, ...], pods: int = 0) -> None:
         """Take an entry about ``pods`` new decisions; see ``DecisionSink``."""
         waiting = self._put - self._taken + len(self._waiting)
-        if (pods and waiting + pods > MOST_BUFFERED) or len(self._buffer) > MOST_BUFFERED:
+        full = (pods and waiting + pods > MOST_BUFFERED) or len(self._buffer) > MOST_BUFFERED
+        if full and entry[0] != "term":
             self._metrics.dropped.inc(pods)
-            self._lost_outcomes |= not pods
+            lost = _ended_in(entry)
+            self._lost.extend(lost)  # read right before: the thread replaces it
             return
         self._put += pods
         self._buffer.append(entry)
@@ -260,7 +266,7 @@ class DecisionLog:
         """Empty the buffer; return the rows that are complete."""
         done: list[list[Any]] = []
         waiting = self._waiting
-        lost, self._lost_outcomes = self._lost_outcomes, False
+        lost, self._lost = self._lost, deque(maxlen=MOST_BUFFERED)
         for _ in range(len(self._buffer)):
             kind, *entry = self._buffer.popleft()
             if kind == "decided":
@@ -286,11 +292,15 @@ class DecisionLog:
                 done += self._give_up()
                 waiting = self._waiting
                 self._writer.write_facts(entry[0])
-        # Those of them whose outcome was dropped would wait, and take room, until the next term.
-        return done + self._give_up() if lost else done
+        # Decisions whose outcome was dropped would wait, and take room, until the next term.
+        if len(lost) == MOST_BUFFERED:
+            return done + self._give_up()
+        for uid in lost:
+            done += waiting.give_up(uid)
+        return done
 
     def _give_up(self) -> list[list[Any]]:
-        """Return the open decisions, to be written as they are; wait for none of them any more."""
+        """Wait for no open decision any more; return those that are still to be written."""
         done = self._waiting.overdue(math.inf)
         self._waiting = _WaitingRows(self._waiting.since_epoch)
         return done
@@ -313,3 +323,11 @@ class DecisionLog:
         """Return the latest decisions on one pod, the oldest first. Blocks."""
         query = DecisionQuery(namespace=namespace, name=name, limit=most)
         return [r for r in self.find(query).records if uid in ("", r.uid)]
+
+
+def _ended_in(entry: tuple[Any, ...]) -> Sequence[str]:
+    """Return the uids of the pods whose outcome an entry has."""
+    if entry[0] == "bound":
+        uids: Sequence[str] = entry[1]
+        return uids
+    return [entry[1]] if entry[0] == "ended" else ()
