@@ -1,5 +1,6 @@
 import urllib.request
-from http.client import BadStatusLine
+from http.client import BadStatusLine, InvalidURL, RemoteDisconnected
+from io import BytesIO
 
 import pytest
 
@@ -40,14 +41,27 @@ def test_other_processes_are_not(line: str) -> None:
     assert process_of(line.split(), 7, SERVERS) is None
 
 
-async def test_a_port_that_speaks_no_http_is_reported_and_the_rest_is_packed(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (BadStatusLine("\x00\x00\x12\x04"), "no valid HTTP answer"),
+        (RemoteDisconnected("Remote end closed connection"), "Remote end closed connection"),
+        (InvalidURL("nonnumeric port: 'x'"), "nonnumeric port: 'x'"),
+    ],
+)
+async def test_a_process_that_cannot_be_read_is_reported_and_the_rest_is_packed(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
 ) -> None:
-    def answer(*_: object, **__: object) -> None:
-        raise BadStatusLine("\x00\x00\x12\x04")
+    def answer(url: str, **_: object) -> BytesIO:
+        if url.startswith("http://127.0.0.1:7443/"):
+            raise error
+        return BytesIO(b"fine")
 
     monkeypatch.setattr(urllib.request, "urlopen", answer)
     archive = Archive(MIB)
     await add_process(archive, Process("named-0", "http://127.0.0.1:7443"), ClientOptions())
-    assert archive.missing == ["named-0: http://127.0.0.1:7443: no valid HTTP answer"]
     assert not archive.reached
+    await add_process(archive, Process("named-1", "http://127.0.0.1:81"), ClientOptions())
+    assert archive.missing == [f"named-0: http://127.0.0.1:7443: {why}"]
+    assert archive.texts["processes/named-1/metrics.txt"] == b"fine"
+    assert archive.reached

@@ -16,7 +16,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from http.client import HTTPException
+from http.client import BadStatusLine, HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -357,7 +357,7 @@ async def add_process(archive: Archive, process: Process, options: ClientOptions
                 archive.miss(f"{process.name}{path}", f"HTTP {error.code}")
         except (OSError, ValueError, HTTPException) as error:
             why = getattr(error, "reason", error)
-            if isinstance(error, HTTPException):
+            if isinstance(error, BadStatusLine) and not isinstance(error, OSError):
                 why = "no valid HTTP answer"
             archive.miss(process.name, f"{process.url}: {why}")
             return
@@ -367,7 +367,10 @@ async def add_process(archive: Archive, process: Process, options: ClientOptions
 
 
 def _read(url: str, options: ClientOptions) -> str:
-    """Return a page; a failing probe is a page, too. Raises OSError, ValueError."""
+    """Return a page; a failing probe is a page, too.
+
+    Raises OSError, ValueError, HTTPException.
+    """
     if not url.startswith(("http://", "https://")):
         raise ValueError("not an http:// or https:// address")
     tls = None
