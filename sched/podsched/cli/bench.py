@@ -187,6 +187,10 @@ def _check(workload: str, given: _Flags) -> None:
         fail("--plot: only one backend can be plotted", USAGE)
     if workload == COMPARE and given.control_plane is None:
         fail("compare: --control-plane must name a directory with kube-scheduler", USAGE)
+    if workload in (*builtin_workloads(), ALL, COMPARE):
+        for name in ("nodes", "pods", "first"):
+            if getattr(given, name) > MOST:
+                fail(f"--{name}: must be at most {MOST:,}", USAGE)
     file_or_fail("--kubeconfig", given.kubeconfig)
 
 
@@ -203,8 +207,6 @@ def _plan(
         fail(f'unknown workload "{name}"{choice}', USAGE)
     for each in _SPEED if name == ALL else (name,):
         if each in builtin_workloads():
-            if any(number > MOST for number in given.params.values()):
-                fail(f"{each}: at most {MOST:,} nodes or pods", USAGE)
             yield from _on_each_backend(sized(each, given.params), given, options)
         elif each == QUEUE:
             yield each, partial(run_queue, *([given.pods] if given.pods else []))
