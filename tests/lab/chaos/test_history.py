@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from podsched.lab.chaos.history import load
-from podsched.lab.chaos.records import HistoryError, encode
+from podsched.lab.chaos.records import HistoryError, decode, encode
 from support.chaos_history import good_story
 
 
@@ -59,3 +60,10 @@ def test_a_mistake_is_told_with_its_line(
     with pytest.raises(HistoryError) as failed:
         load(written(tmp_path / "h", *lines))
     assert str(failed.value).startswith(problem)
+
+
+def test_a_mistake_of_a_million_characters_is_told_in_a_line() -> None:
+    change = {"key": "pods/a/b", "object": "x" * 10**6}
+    with pytest.raises(HistoryError, match="is not an object") as failed:
+        decode(json.dumps({"revision": {"at": 1, "number": 1, "changes": [change]}}))
+    assert len(str(failed.value)) < 200

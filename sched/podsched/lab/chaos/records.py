@@ -11,6 +11,7 @@ readable.
 from __future__ import annotations
 
 import json
+import reprlib
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
@@ -46,7 +47,7 @@ def _read(value: object) -> object:
     if isinstance(value, dict):
         return from_manifest(value).message
     if value is not None and not isinstance(value, Message):
-        raise ValueError(f"{value!r} is not an object")
+        raise ValueError(f"{reprlib.repr(value)} is not an object")
     return value
 
 
