@@ -1,8 +1,9 @@
 """The objects of a queue case, read from JSON.
 
 Quantities are strings as in Kubernetes; ``usage`` has amounts keyed "flavor/resource"; times are
-seconds from now, and an absent creation is the earliest. A missing part raises BadCase, a wrong
-type BadCase, ManifestError or ParseError, an invalid quantity QuantityError.
+seconds from now, and an absent creation is the earliest. A missing part raises KeyError or BadCase,
+a wrong type BadCase, ManifestError or ParseError, a wrong selector SelectorError, an invalid
+quantity QuantityError.
 """
 
 from __future__ import annotations
