@@ -148,5 +148,6 @@ def test_a_node_without_slices_is_forgotten() -> None:
         piece.spec.node_name = name
         board.put("ResourceSlice", "s", piece)
         assert list(board._slices) == [name]
+        assert board.slices_of(name) == ["s"]
     board.put("ResourceSlice", "s", None)
     assert not len(board._slices)
