@@ -10,7 +10,6 @@ import asyncio
 import os
 import re
 import secrets
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -179,12 +178,13 @@ async def _until_ready(server: ManagedProcess, kubeconfig: Path) -> None:
 async def comes_true(
     condition: Callable[[], Awaitable[bool]], process: ManagedProcess, within: float, every: float
 ) -> bool:
-    """Return whether a condition is true within some seconds, looking ``every`` so many.
+    """Return whether a condition is true within some seconds, looking every ``every`` seconds.
 
     Raises ProcessFailed if a process ends before.
     """
-    deadline = time.monotonic() + within
-    while not (true := await condition()) and time.monotonic() < deadline:
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + within
+    while not (true := await condition()) and clock() < deadline:
         if process.exit_code is not None:
             raise ProcessFailed(f"{process.spec.name} ended:\n{process.log_tail()}")
         await asyncio.sleep(every)
