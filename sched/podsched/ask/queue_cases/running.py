@@ -66,7 +66,7 @@ def _broken(error: Exception) -> Result:
 
 
 def run_case(case: Case) -> Result:
-    """Return the decision in the form of ``expect``. Raises BadCase, and what ``reading`` raises."""
+    """Return the decision in the form of ``expect``. Raises BadCase, and what reading raises."""
     kind = case.get("kind")
     if kind not in _RUNNERS:
         raise BadCase(f"unknown kind {kind!r}")
