@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
+from podsched.lib.network import free_port
 from podsched.lib.relay import LinkState, Relay
 from podsched.lib.tasks import TaskSet
 from support.eventually import PATIENCE, eventually
@@ -44,6 +47,10 @@ class Echo:
             writer.close()
 
 
+def relay_to(port: int, tasks: TaskSet) -> Relay:
+    return Relay(f"127.0.0.1:{port}", tasks, random.Random(7).random)
+
+
 @asynccontextmanager
 async def echo() -> AsyncIterator[Echo]:
     tasks = TaskSet("test")
@@ -52,8 +59,7 @@ async def echo() -> AsyncIterator[Echo]:
         await running.serve(reader, writer)
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    running = Echo(Relay(address, tasks, random.Random(7).random))
+    running = Echo(relay_to(server.sockets[0].getsockname()[1], tasks))
     try:
         yield running
     finally:
@@ -149,3 +155,30 @@ async def test_a_reset_ends_connections_and_new_ones_are_taken() -> None:
         again = await server.connect()
         await says(again, b"two")
         assert await hears(again) == b"two"
+
+
+async def is_refused(relay: Relay) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+    except ConnectionRefusedError:
+        return True
+    writer.close()
+    return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's shutdown of a listener")
+async def test_connections_are_refused_while_the_target_does_not_listen() -> None:
+    tasks, port = TaskSet("test"), free_port()
+    relay = relay_to(port, tasks)
+    try:
+        await eventually("the relay refuses", partial(is_refused, relay), True)
+        relay.impair(CUT)
+        await eventually("a cut link refuses nothing", partial(is_refused, relay), False)
+        relay.restore(CUT)
+        await eventually("the relay refuses again", partial(is_refused, relay), True)
+        server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port)
+        await eventually("the target listens", partial(is_refused, relay), False)
+        server.close()
+    finally:
+        relay.close()
+        await tasks.stop()

@@ -2,7 +2,8 @@
 
 The processes connect through a relay. A cut relay acts like a cut cable: nothing is closed, new
 connections are not accepted, and sent data waits. It arrives when the link is restored, however
-late, such as the writes of a former leader.
+late, such as the writes of a former leader. Where nothing listens at the target, because its
+process is down, the relay refuses connections as well: peers conclude from this that a leader died.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from podsched.lib.network import free_port
 from podsched.lib.tasks import TaskSet, until_first_ends
 
 _CHUNK = 65536
 #: Simulated loss: seconds until TCP first retransmits a segment, and max number of retransmissions,
 #: each after twice the time of the one before.
 _RESEND, _DOUBLINGS = 0.2, 3
+_BACKLOG = 128
+#: Seconds between checks whether a target that refused a connection listens again.
+_LOOK_AGAIN = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +58,12 @@ class Relay:
         self._states: list[LinkState] = []
         self._changed = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
+        self._refusing = False
         self._listen_host = listen_host
-        self._socket = socket.create_server((listen_host, 0), backlog=128)
+        # Not port 0: Linux would free such a port in ``_refuse``.
+        self.port = free_port(listen_host)
+        self._socket = socket.create_server((listen_host, self.port), backlog=_BACKLOG)
         self._socket.setblocking(False)
-        self.port: int = self._socket.getsockname()[1]
         self._serving = tasks.start(self._serve(), f"relay to {target}", endless=True)
 
     @property
@@ -88,8 +95,17 @@ class Relay:
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            if self._refusing:
+                await self._until_target_listens()
+                self._socket.listen(_BACKLOG)
+                self._refusing = False
             await self._passing(forward=True)
-            client, _ = await loop.sock_accept(self._socket)
+            try:
+                client, _ = await loop.sock_accept(self._socket)
+            except OSError:
+                if self._refusing:
+                    continue
+                raise
             connection = self._tasks.start(self._join(client), "relayed connection")
             self._connections.add(connection)
             connection.add_done_callback(self._connections.discard)
@@ -109,11 +125,29 @@ class Relay:
                     "relay from the target": self._pump(far_reader, writer, forward=False),
                 }
             )
+        except ConnectionRefusedError:
+            self._refuse()
         except OSError:
-            pass  # Nothing listens there: the process is down.
+            pass
         finally:
             for open_writer in writers:
                 open_writer.transport.abort()
+
+    def _refuse(self) -> None:
+        """Stop listening; the port stays reserved, so the kernel refuses connections."""
+        # Other systems than Linux do not permit this. Connections are accepted and closed there.
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RD)
+            self._refusing = True
+
+    async def _until_target_listens(self) -> None:
+        """Wait until the target accepts a connection, or a fault cuts the link to it."""
+        while self._passes(forward=True):
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection(*self._target)
+                writer.transport.abort()
+                return
+            await asyncio.sleep(_LOOK_AGAIN)
 
     async def _pump(
         self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, forward: bool
@@ -130,8 +164,11 @@ class Relay:
 
     async def _passing(self, *, forward: bool) -> None:
         """Wait while a fault cuts a direction."""
-        while not all(w.forward if forward else w.backward for w in self._states):
+        while not self._passes(forward=forward):
             await self._changed.wait()
+
+    def _passes(self, *, forward: bool) -> bool:
+        return all(w.forward if forward else w.backward for w in self._states)
 
     def _pause(self) -> float:
         """Return the seconds of delay of one chunk: latency, and retransmissions after losses."""
