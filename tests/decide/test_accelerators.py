@@ -116,8 +116,8 @@ def decide(
 
 @pytest.mark.parametrize(
     ("percentage", "scoring"),
-    [(None, True), (40, True), (40, False)],
-    ids=["all nodes", "a share of the nodes", "the first node that fits"],
+    [(None, True), (None, False), (40, True), (40, False)],
+    ids=["all nodes", "all nodes unscored", "a share of the nodes", "the first node that fits"],
 )
 @pytest.mark.parametrize("without", [(), *((name,) for name in Accelerator)], ids=str)
 def test_with_and_without_accelerators_the_decisions_are_those_of_the_reference(

@@ -166,6 +166,18 @@ def test_a_workload_that_is_gone_is_not_the_head() -> None:
     assert popped(waiting) == ["b"]
 
 
+def test_a_sticky_head_in_its_cycle_stays_sticky_though_no_other_waits_in_its_local_queue() -> None:
+    waiting = PendingByUsage(Strategy.BEST_EFFORT, lambda _: 0.0)
+    for key in ("a", "b"):
+        waiting.push(Workload(key, local_queue="team"))
+    first = waiting.pop()
+    assert first is not None
+    waiting.requeue(first, Requeue.PENDING_PREEMPTION)
+    assert waiting.pop() == first
+    waiting.remove("b")
+    assert waiting.sticky == "a"
+
+
 def test_local_queues_whose_workloads_are_gone_take_no_memory() -> None:
     waiting = PendingByUsage(Strategy.BEST_EFFORT, lambda queue: 0.0)
     waiting.push(Workload("w", local_queue="default/stays"))

@@ -119,7 +119,7 @@ class PreemptionWorld(World):
         assert isinstance(plugin, DefaultPreemption)
         cluster, pending = self.cluster, decision.queued.info
         live = np.flatnonzero(cluster.nodes.alive)
-        known, _ = plugin.nodes.dry_runs.cached(pending, cluster, live, runner)
+        known, _ = plugin.node_search.dry_runs.cached(pending, cluster, live, runner)
         rows = np.array([*known.candidates, *known.rejected], dtype=np.intp)
         budgets = Budgets(cluster.list("PodDisruptionBudget"))
         fresh = dry_run(decision.state, pending, cluster.nodes, rows, runner, budgets)

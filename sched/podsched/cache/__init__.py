@@ -20,6 +20,7 @@ The modules, from the outside in::
       class_usage    what one pod of a class adds to a row, and the rows with such pods
       counters       number of pods per row that match a query, from its first use on
       terms          the affinity terms of pods, and how often pods have each
+      pod_counter    the counter of one query or term
       host_ports     host ports in use
       ordering       restores the order of items when a trial is rolled back
       journal        the rows that changed, so that readers read only these

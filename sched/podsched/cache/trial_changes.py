@@ -149,7 +149,7 @@ class Nominating(_PodChange):
 class NodeChange:
     """A node is added, replaced or (``node`` is None) removed.
 
-    No other node gets the row of a removed node until the trial is committed.
+    No other node gets the row of a removed node until the outermost trial ends.
     """
 
     cache: Cache

@@ -17,7 +17,7 @@ class ChangedKeys(Generic[Key]):
 
     __slots__ = ("keys", "start")
 
-    #: At this many keys the older half is dropped, so that the cost of moving the others is spread
+    #: With more keys the older half is dropped, so that the cost of moving the others is spread
     #: over as many additions.
     most: ClassVar[int] = 65_536
 

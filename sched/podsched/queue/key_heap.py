@@ -1,7 +1,7 @@
 """A heap of named items whose order is a tuple fixed when they enter.
 
-Guarantees: add and pop in O(log n), get, remove and peek in amortised O(1); equal keys leave in the
-order in which they were added.
+Guarantees: add and pop in O(log n), get, remove and first in amortised O(1); equal keys leave in
+the order in which they were added.
 
 Why keys and not a less-than function: with 100,000 pods the function would be called some fifty
 times per pop, whereas ``heapq`` compares tuples itself, an order of magnitude faster. A removed

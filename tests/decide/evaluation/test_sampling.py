@@ -82,6 +82,16 @@ def test_a_profile_that_scores_all_nodes_does_not_move_the_start() -> None:
     assert rotation.start == 0
 
 
+def test_without_score_plugins_the_first_node_that_fits_is_taken() -> None:
+    rotation, world, failed = Rotation(), nodes(), np.array([41])
+    first_fit = replace(profile(1), compares_nodes=False)
+    sample = rotation.sample(world.cluster, first_fit, STEP, failed=failed)
+    assert (sample.rows.tolist(), sample.evaluated, sample.failed) == ([0], 1, None)
+    assert rotation.start == 1
+    rotation.start = 41
+    assert rotation.sample(world.cluster, first_fit, STEP, failed=failed).failed == 41
+
+
 def test_without_nodes_there_is_no_search() -> None:
     assert Rotation().sample(nodes(0).cluster, profile(30), np.arange(0)).evaluated == 0
 

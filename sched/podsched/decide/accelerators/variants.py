@@ -262,13 +262,17 @@ class Variants:
                 score, nodes = named.plugin.score, self._cluster.nodes
                 raw = guarded(named.name, SCORE_WORDING, score, choice.state, pod, nodes, rows)
                 scores[named.name] = (raw * named.weight).tolist()
-        flat = sum(part for part in self._others.parts.values() if isinstance(part, int))
-        return put_together(rows, (choice.totals[rows] + flat).tolist(), scores, ties)
+        totals = choice.totals[rows] + self._flat_total()
+        return put_together(rows, totals.tolist(), scores, ties)
 
     def total(self, choice: VariantChoice) -> int:
         """Return the chosen row's total."""
+        return choice.total + self._flat_total()
+
+    def _flat_total(self) -> int:
+        """Return what all rows have in common; as in ``Totals``, 1 without Score plugins."""
         flat = sum(part for part in self._others.parts.values() if isinstance(part, int))
-        return choice.total + flat
+        return flat + (not self._runtime.score)
 
     def _fits(self, state: CycleState, pod: PodInfo) -> Bools | None:
         """Return where the pod fits, as Bools by row.

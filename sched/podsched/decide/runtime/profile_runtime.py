@@ -278,7 +278,7 @@ class ProfileRuntime:
         return (implied[0], *configured, *implied[1:])
 
     def _unweighted(self, point: ExtensionPoint, name: str) -> Named[Any]:
-        """Return a plugin at a point where it is not configured."""
+        """Return a plugin at a point without weights, whether it is configured there or not."""
         return Named(name, self.plugins[name], runs=self.meter.runs(point, name))
 
     def reserving(self, state: CycleState, pod: PodInfo) -> Set[str]:

@@ -46,7 +46,7 @@ class NodeSearch:
     def search(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
     ) -> Found | None:
-        """Return the dry runs; None if preemption helps on no node.
+        """Return the dry runs; None if preemption can help on no node, so that none was made.
 
         If another process made the best row's dry run, it is repeated here. If the results differ,
         the nodes are tried again in this process.

@@ -64,7 +64,7 @@ class DefaultPreemption:
     name: ClassVar[str] = "DefaultPreemption"
 
     def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
-        self.nodes = NodeSearch(args, handle)
+        self.node_search = NodeSearch(args, handle)
         #: uids of the pods whose evictions are being carried out.
         self._preempting: set[str] = set()
         #: uids of victims whose eviction has been requested. They count as terminating before the
@@ -106,7 +106,7 @@ class DefaultPreemption:
         eligible = self.eligibility(pod, cluster, runner)
         if not eligible.ok:
             return PostFilterResult(unschedulable(PREFIX + eligible.message))
-        found = self.nodes.search(state, pod, cluster, runner)
+        found = self.node_search.search(state, pod, cluster, runner)
         best = None if found is None else found.best()
         if found is not None and best is not None:
             return found, best
@@ -164,7 +164,7 @@ class DefaultPreemption:
     ) -> DryRunPlan | None:
         if runner.inputs is None or not self.eligibility(pod, cluster, runner).ok:
             return None
-        return self.nodes.plan(pod, cluster, runner)
+        return self.node_search.plan(pod, cluster, runner)
 
     def learn_dry_run(
         self,
@@ -173,7 +173,7 @@ class DefaultPreemption:
         plan: DryRunPlan,
         found: Mapping[int, VictimUids | Status],
     ) -> None:
-        self.nodes.dry_runs.learn(pod, cluster, plan.as_of, found)
+        self.node_search.dry_runs.learn(pod, cluster, plan.as_of, found)
 
     def dry_run_some(
         self,
@@ -186,7 +186,7 @@ class DefaultPreemption:
     ) -> bool:
         if not self.eligibility(pod, cluster, runner).ok:
             return False
-        return self.nodes.search_some(state, pod, cluster, runner, draw, should_stop)
+        return self.node_search.search_some(state, pod, cluster, runner, draw, should_stop)
 
     def search_victims(
         self, group: PodGroup, members: Sequence[PodInfo], cluster: ClusterView
