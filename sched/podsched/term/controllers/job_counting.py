@@ -65,7 +65,7 @@ class Counting:
             uids[:] = left
 
     def track(self, end: WorkloadCondition | None) -> Sequence[OwnedPod]:
-        """List the pods that have finished; return those that are listed, and can be released.
+        """List the pods that have finished; return those whose finalizer can be removed.
 
         ``end``: the condition with which the Job will end, None if it does not end yet.
         """

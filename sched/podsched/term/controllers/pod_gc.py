@@ -93,7 +93,7 @@ class PodGarbageCollector(Controller):
     def _surplus(self) -> list[Pod]:
         """Return the finished pods beyond the threshold, evicted and then old ones first.
 
-        None if the threshold is 0. Source: byEvictionAndCreationTimestamp.
+        Empty if the threshold is 0. Source: byEvictionAndCreationTimestamp.
         """
         threshold = self._settings.terminated_pod_gc_threshold
         count = len(self._finished) - threshold if threshold > 0 else 0

@@ -60,6 +60,8 @@ class PluginPatches:
         try:
             if patches:
                 results += await self._cluster.patch_many(patches, fence=self._fence)
+                # Before the second call, whose failure would hide it.
+                raise_if_fence_lost(results)
             if deletions:
                 results += await self._cluster.delete_many(deletions, fence=self._fence)
         except FenceLost:

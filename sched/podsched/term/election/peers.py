@@ -39,6 +39,8 @@ _HANDSHAKE = 5.0
 #: Seconds between tries. The first are quick, because a dying process may still accept connections
 #: while its kernel closes its sockets one after another.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 2.0
+#: Seconds below which a connection is short. From the second in a row on, a pause follows.
+_SHORT = 2.0
 _LONGEST_IDENTITY = 512
 _LEAVE = b"released\n"
 #: Max open connections: more than a lock has replicas.
@@ -158,7 +160,7 @@ async def follow_leader(
         ending = await _connect_once(address, identity, back, tls)
         if ending is _Ending.BROKEN:
             broken = True
-            short = short + 1 if clock() - began < _LONGEST_PAUSE else 0
+            short = short + 1 if clock() - began < _SHORT else 0
             # Without a pause: a dead process refuses connections within milliseconds. But something
             # in between may greet for a leader that lives, and break each connection.
             if short < 2:
