@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing, suppress
+from typing import Any
+
+import pytest
 
 from podsched.app.reconfiguring import Reconfiguring
 from podsched.config.load import SchedulerConfiguration, load_config
@@ -116,3 +119,27 @@ async def test_a_configuration_that_takes_effect_is_the_one_shown_though_its_cal
     await world.ask("", validate_only=True)
     assert world.reconfiguring.config is world.applied[0]
     assert world.counted("applied") == 1
+
+
+async def test_a_configuration_waits_for_the_one_before_it_though_its_caller_has_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def at_once(checked: Any, read: Any) -> Any:
+        return checked(read)
+
+    monkeypatch.setattr(asyncio, "to_thread", at_once)
+    world = World()
+    world.may_apply.clear()
+    first = asyncio.create_task(world.ask("profiles: [{schedulerName: two}]"))
+    await world.applying.wait()
+    first.cancel()
+    with suppress(asyncio.CancelledError):
+        await first
+    second = asyncio.create_task(world.ask("profiles: [{schedulerName: three}]"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert len(world.applied) == 1
+    world.may_apply.set()
+    await second
+    assert len(world.applied) == 2
+    assert world.reconfiguring.config is world.applied[-1]

@@ -103,30 +103,32 @@ class Reconfiguring:
         self, read: Callable[[], SchedulerConfiguration], *, validate_only: bool
     ) -> ConfigOutcome:
         """Validate what ``read`` returns, apply it unless ``validate_only``, return the outcome."""
-        async with self._turn:
-            state = self._replica()
-            outcome = ConfigOutcome(replica=state.identity, leading=state.leading)
-            try:
-                # In a thread: the largest permitted file takes two seconds.
+        state = self._replica()
+        outcome = ConfigOutcome(replica=state.identity, leading=state.leading)
+        try:
+            # In a thread: the largest permitted file takes two seconds.
+            async with self._turn:
                 config = await asyncio.to_thread(self._checked, read)
-            except (ConfigError, PluginError, OSError) as mistakes:
-                outcome.errors.extend(str(mistakes).splitlines())
-                if not validate_only:
-                    self._metrics.reloads.labels("refused").inc()
-                    _log.error("The configuration is refused; the old one stays",
-                               errors=list(outcome.errors))  # fmt: skip
-                return outcome
-            outcome.warnings.extend(config.warnings)
-            outcome.profiles.extend(profile.scheduler_name for profile in config.profiles)
+        except (ConfigError, PluginError, OSError) as mistakes:
+            outcome.errors.extend(str(mistakes).splitlines())
             if not validate_only:
-                # The configuration takes effect even if the caller does not wait for that.
-                await asyncio.shield(self._tasks.start(self._put_in_effect(config), "apply"))
-                outcome.applied = True
+                self._metrics.reloads.labels("refused").inc()
+                _log.error("The configuration is refused; the old one stays",
+                           errors=list(outcome.errors))  # fmt: skip
             return outcome
+        outcome.warnings.extend(config.warnings)
+        outcome.profiles.extend(profile.scheduler_name for profile in config.profiles)
+        if not validate_only:
+            # The configuration takes effect even if the caller does not wait for that.
+            await asyncio.shield(self._tasks.start(self._put_in_effect(config), "apply"))
+            outcome.applied = True
+        return outcome
 
     async def _put_in_effect(self, config: SchedulerConfiguration) -> None:
-        await self._apply(config)
-        self.config = config
+        # The lock is held here, not by the caller, who may be cancelled meanwhile.
+        async with self._turn:
+            await self._apply(config)
+            self.config = config
         self._metrics.reloads.labels("applied").inc()
         profiles = [profile.scheduler_name for profile in config.profiles]
         _log.info("Another configuration is in effect", profiles=profiles)
