@@ -74,3 +74,17 @@ def test_a_private_file_is_the_owners_alone_whoever_could_read_it_before(tmp_pat
     write_private(file, "new")
     assert file.read_text() == "new"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_file_that_cannot_be_made_private_keeps_its_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(handle: int, mode: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "fchmod", refuse)
+    file = tmp_path / "kubeconfig"
+    file.write_text("old")
+    with pytest.raises(PermissionError):
+        write_private(file, "new")
+    assert file.read_text() == "old"

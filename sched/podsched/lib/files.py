@@ -18,10 +18,12 @@ PIPE_TIMEOUT = 10.0
 
 def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner can read. Raises OSError."""
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
         # The file may have existed, with another mode; and it may be a terminal.
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             os.fchmod(file.fileno(), 0o600)
+            # Not before: a file whose mode cannot be changed keeps its content.
+            file.truncate(0)
         file.write(text)
 
 
