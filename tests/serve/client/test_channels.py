@@ -92,7 +92,6 @@ async def test_a_client_connects_again_with_renewed_certificates(tmp_path: Path)
         await store.close()
 
 
-@pytest.mark.integration
 async def test_a_silent_server_is_left_also_on_channels_with_earlier_certificates(
     tmp_path: Path,
 ) -> None:
@@ -109,6 +108,7 @@ async def test_a_silent_server_is_left_also_on_channels_with_earlier_certificate
     await channels.close()
 
 
+@pytest.mark.integration
 async def test_a_server_that_takes_half_a_second_to_answer_is_not_given_up() -> None:
     store = MemoryStore()
     server = await start_api_server(ServerSettings(), store)
