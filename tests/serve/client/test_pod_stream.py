@@ -169,3 +169,35 @@ async def test_a_pod_after_the_server_has_ended_the_stream_is_not_waited_for() -
     answer = await stream.submit(pod("a"))
     with pytest.raises(errors.OutcomeUnknown):
         await asyncio.wait_for(answer, 10)
+
+
+async def test_who_is_cancelled_while_the_stream_ends_cancels_no_one_else() -> None:
+    stream = PodStream(BidiStream(EndedCall()))
+    first = asyncio.create_task(stream.submit(pod("a")))
+    await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    with pytest.raises(errors.Unavailable):
+        await stream.submit(pod("b"))
+
+
+class OpenCall(Call):
+    """A call that the server does not end when no more pods follow."""
+
+    async def done_writing(self) -> None:
+        pass
+
+
+async def test_answers_still_come_when_closing_is_cancelled() -> None:
+    call = OpenCall()
+    stream = PodStream(BidiStream(call))
+    answer = await stream.submit(pod("a"))
+    closing = asyncio.create_task(stream.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    call.answer(0)
+    assert (await asyncio.wait_for(answer, 10)).code == 0
+    stream.cancel()

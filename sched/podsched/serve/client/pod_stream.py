@@ -61,11 +61,7 @@ class PodStream:
             answer: asyncio.Future[v1.BatchResult] = asyncio.get_running_loop().create_future()
             self._unanswered.append(answer)
             try:
-                await self._stream.write(raw)
-            except ClientError as error:
-                if self._broken is None:
-                    await self._answers  # it has the cause, if there is one
-                self._fail(error)
+                await self._write(raw)
             except asyncio.CancelledError:
                 self.cancel()  # gRPC ends a stream of which a write is cancelled
                 raise
@@ -76,16 +72,25 @@ class PodStream:
         async with self._writing:
             if self._broken is None:
                 await self._stream.done_writing()
-        if self._broken is None:
-            await self._answers
+        # Awaiting the task itself would cancel it with this call.
+        await asyncio.wait([self._answers])
         if self._broken is not None:
             raise self._broken
+        self._answers.result()  # raises the error of a bug
 
     def cancel(self) -> None:
         """Fail the pods without an answer; no effect on a closed stream."""
         self._answers.cancel()
         self._stream.cancel()
         self._fail(Unavailable("the stream was cancelled"))
+
+    async def _write(self, raw: bytes) -> None:
+        try:
+            await self._stream.write(raw)
+        except ClientError as error:
+            if self._broken is None:
+                await asyncio.wait([self._answers])  # it has the cause, if there is one
+            self._fail(error)
 
     async def _read(self) -> None:
         try:
