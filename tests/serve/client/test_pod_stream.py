@@ -105,6 +105,17 @@ async def test_a_server_that_ends_the_stream_early_leaves_no_one_waiting() -> No
         await answer
 
 
+async def test_an_answer_that_cannot_be_decoded_leaves_no_one_waiting() -> None:
+    call = Call()
+    stream = PodStream(BidiStream(call))
+    answer = await stream.submit(pod("a"))
+    call.answers.put_nowait(b"\xff")
+    with pytest.raises(errors.OutcomeUnknown):
+        await asyncio.wait_for(answer, 10)
+    with pytest.raises(errors.Unreadable):
+        await stream.close()
+
+
 async def test_cancelling_gives_up_what_has_no_answer() -> None:
     call = Call()
     stream = PodStream(BidiStream(call))

@@ -19,6 +19,8 @@ import random
 from collections import deque
 from typing import Final
 
+from google.protobuf.message import DecodeError
+
 from podsched.api.objects import Pod
 from podsched.api.trace_context import to_metadata
 from podsched.lib.backoff import Backoff
@@ -101,7 +103,7 @@ class PodStream:
                 raise Unavailable("the server ended the stream")
         except ClientError as error:
             self._fail(error)
-        except (IndexError, ValueError):
+        except (IndexError, DecodeError, ValueError):
             self._fail(errors.Unreadable("a message on the stream is not an answer to a pod"))
 
     def _settle(self, result: v1.BatchResult) -> None:
