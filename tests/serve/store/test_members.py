@@ -47,6 +47,19 @@ async def test_watches_on_a_member_end_when_another_one_is_used() -> None:
     await members.close()
 
 
+async def test_watches_with_an_earlier_certificate_end_when_another_member_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    members, watch = Members(EtcdOptions(("a:1", "b:1"))), Stream()
+    members.connection_to(0).watches.add(watch)
+    monkeypatch.setattr(members._files, "changed", changed)
+    members.leave(members.connection_to(1))  # a call that failed elsewhere
+    assert not watch.cancelled
+    members.use(1)
+    assert watch.cancelled
+    await members.close()
+
+
 async def test_a_member_that_is_left_while_it_says_that_it_leads_is_used_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -76,7 +76,7 @@ class Connection:
         self.silent = False
         """Whether it was closed because the member did not answer."""
         self.watches: set[Any] = set()
-        """The streams of watches on it, until the connection is left."""
+        """The open streams of watches on it."""
         self.kv = rpc_pb2_grpc.KVStub(self.channel)
         self.watch = rpc_pb2_grpc.WatchStub(self.channel)
         self.lease = rpc_pb2_grpc.LeaseStub(self.channel)

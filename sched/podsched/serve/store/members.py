@@ -56,13 +56,12 @@ class Members:
             self.changes += 1
 
     def use(self, index: int) -> None:
-        """Use another member from now on; watches on the one before end."""
+        """Use another member from now on; watches on the ones before end."""
         before, self.position = self.connections[self.position], index
         self.changes += 1
-        if before is not None:
+        for left in (before, *self._outdated):
             # Only the member in use is checked: a watch on another one may be silent unnoticed.
-            watches, before.watches = before.watches, set()
-            for watch in watches:
+            for watch in (*left.watches,) if left else ():
                 watch.cancel()
 
     async def close_silent(self, endpoint: str, to: str) -> None:
