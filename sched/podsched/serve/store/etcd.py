@@ -158,10 +158,16 @@ class EtcdStore:
             return
 
     async def status(self) -> StoreStatus:
-        request = rpc_pb2.StatusRequest()
-        answer = await self._endpoints.call(lambda c: c.maintenance.Status, request, safe=True)
+        endpoint = ""
+
+        def status_of(connection: Connection) -> Any:
+            nonlocal endpoint
+            endpoint = connection.endpoint  # by the time of the answer another one may be in use
+            return connection.maintenance.Status
+
+        answer = await self._endpoints.call(status_of, rpc_pb2.StatusRequest(), safe=True)
         return StoreStatus(
-            endpoint=self._endpoints.members.endpoint,
+            endpoint=endpoint,
             version=answer.version,
             revision=answer.header.revision,
             db_size=answer.dbSize,
