@@ -214,6 +214,25 @@ async def test_undecodable_objects_that_a_new_list_does_not_have_are_not_counted
     assert set(follower.informer.objects("Node")) == {"n1"}
 
 
+@pytest.mark.parametrize("streams", [True, False])
+async def test_an_undecodable_object_is_logged_once_though_it_is_listed_again(
+    store: KubeStore, follower: Follower, streams: bool
+) -> None:
+    store.streams_lists = streams
+    _spoil(store, "n1")
+    with capture_logs() as logs:
+        await follower.informer.synced.wait()
+        store.down = True
+        store.break_watches()
+        await asyncio.sleep(0.01)
+        store.node("n2")
+        store.forget()
+        store.down = False
+        await asyncio.sleep(20)
+    assert follower.informer.relists == 2
+    assert [line["name"] for line in logs if "cannot be decoded" in line["event"]] == ["n1"]
+
+
 async def test_servers_that_stream_no_lists_are_listed_by_pages(store: KubeStore) -> None:
     store.streams_lists = False
     for number in range(1200):

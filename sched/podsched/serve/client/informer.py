@@ -102,8 +102,12 @@ ADDED, MODIFIED, DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETE
 class Mirror:
     """The stores (objects by kind and key), and the rules for updating them from responses."""
 
-    def __init__(self, kinds: Iterable[str], *, metadata_only: bool = False) -> None:
+    def __init__(
+        self, kinds: Iterable[str], *, metadata_only: bool = False, is_list: bool = False
+    ) -> None:
+        """``is_list``: another mirror will ``adopt`` it, and log the undecodable objects then."""
         self._metadata_only = metadata_only
+        self._is_list = is_list
         self.stores: dict[str, dict[str, AnyObject]] = {kind: {} for kind in kinds}
         self.revision = 0
         #: Objects whose latest version cannot be decoded.
@@ -161,7 +165,8 @@ class Mirror:
             self.undecodable.discard(identity)
         elif identity not in self.undecodable:
             self.undecodable.add(identity)
-            log_undecodable(identity)
+            if not self._is_list:
+                log_undecodable(identity)
         old = self.stores[kind].pop(key, None) if kind in self.stores else None
         return None if old is None else Event(DELETED, kind, key, old, None)
 
@@ -197,6 +202,8 @@ class Mirror:
 
     def adopt(self, listed: Mirror) -> None:
         """Replace the stores of the kinds of ``listed``."""
+        for identity in listed.undecodable - self.undecodable:
+            log_undecodable(identity)
         self.stores.update(listed.stores)
         others = self.stores.keys() - listed.stores.keys()
         kept = {identity for identity in self.undecodable if identity.kind in others}
@@ -328,7 +335,8 @@ class Informer(MirrorReader):
 
     async def _list(self, responses: AsyncGenerator[RawWatchResponse, None]) -> tuple[Mirror, int]:
         """Return the existing objects and their revision."""
-        listed, turn = Mirror(self._mirror.stores, metadata_only=self._metadata_only), Turn()
+        turn = Turn()
+        listed = Mirror(self._mirror.stores, metadata_only=self._metadata_only, is_list=True)
         async for response in responses:
             await turn.wait()
             for start in range(0, len(response.events), _CHUNK):

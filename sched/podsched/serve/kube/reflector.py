@@ -153,7 +153,7 @@ class Reflector:
 
     async def _list_is_streamed(self, watch: AsyncGenerator[_Response, None]) -> bool:
         """Read a list from the beginning of a watch; return False if it has none."""
-        listed = Mirror([self._kind.name])
+        listed = Mirror([self._kind.name], is_list=True)
         try:
             async for response in watch:
                 for type_, key, item in response.events:
@@ -174,7 +174,7 @@ class Reflector:
         return False
 
     async def _list_by_pages(self) -> None:
-        listed, version = Mirror([self._kind.name]), ""
+        listed, version = Mirror([self._kind.name], is_list=True), ""
         async for page in pages(self._http, self._path, self._selected):
             for number, item in enumerate(page.get("items") or (), 1):
                 type_, key, message = self._read(EventType.ADDED, item)
