@@ -124,6 +124,15 @@ def test_every_certificate_of_a_bundle_is_described() -> None:
         describe(b"nothing", "f")
 
 
+def test_a_certificate_that_is_malformed_is_told_from_a_file_without_one() -> None:
+    whole = certify(new_authority("ca", 1), Request("user"), 1).certificate
+    usage, identifier = bytes.fromhex("0603551d0f"), bytes.fromhex("0603551d0e")
+    twice = whole.public_bytes(Encoding.DER).replace(usage, identifier)
+    pem = x509.load_der_x509_certificate(twice).public_bytes(Encoding.PEM)
+    with pytest.raises(CertificateError, match=r"^f: cannot be read: Duplicate"):
+        describe(pem, "f")
+
+
 def altered_request(old: bytes, new: bytes) -> bytes:
     """Return a request with two extensions in which bytes are replaced, and its signature is valid.
 

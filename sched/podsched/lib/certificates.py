@@ -207,18 +207,25 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def _reading(source: str) -> Iterator[None]:
-    """Raise CertificateError that names ``source`` where a certificate cannot be read."""
+def _reading(pem: bytes, source: str) -> Iterator[list[x509.Certificate]]:
+    """Yield the certificates in a PEM file, whose parts the block may read.
+
+    Raises CertificateError that names ``source``.
+    """
     try:
-        yield
-    except _MALFORMED as error:
+        certificates = x509.load_pem_x509_certificates(pem)
+    except ValueError as error:
         raise CertificateError(f"{source}: no certificate in PEM format") from error
+    try:
+        yield certificates
+    except _MALFORMED as error:
+        raise CertificateError(f"{source}: cannot be read: {error}") from error
 
 
 def read_certificate(path: Path) -> x509.Certificate:
     """Return the first certificate in a file. Raises CertificateError, OSError."""
-    with _reading(str(path)):
-        return x509.load_pem_x509_certificates(path.read_bytes())[0]
+    with _reading(path.read_bytes(), str(path)) as certificates:
+        return certificates[0]
 
 
 def read_pair(path: Path, key_path: Path | None = None) -> Pair:
@@ -268,8 +275,8 @@ class Description:
 
 def describe(pem: bytes, source: str) -> list[Description]:
     """Describe the certificates in a PEM file. Raises CertificateError that names ``source``."""
-    with _reading(source):
-        return [_description(certificate) for certificate in x509.load_pem_x509_certificates(pem)]
+    with _reading(pem, source) as certificates:
+        return [_description(certificate) for certificate in certificates]
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +313,8 @@ def check_pair(certificate: bytes, key: bytes, names: tuple[str, str]) -> None:
 
     names: the paths of certificate and key, for the message.
     """
-    with _reading(names[0]):
-        public = x509.load_pem_x509_certificates(certificate)[0].public_key()
+    with _reading(certificate, names[0]) as certificates:
+        public = certificates[0].public_key()
     try:
         own = load_pem_private_key(key, password=None).public_key()
     except (ValueError, TypeError) as error:
