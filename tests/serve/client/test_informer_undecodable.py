@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import pytest
 from google.protobuf.message import DecodeError
 
-from podsched.serve.client.errors import ClientError, ServerBug
+from podsched.serve.client.errors import ClientError, Compacted, ServerBug
 from podsched.serve.client.informer import Batch, Informer
 from podsched.serve.client.undecodable import UNKNOWN, Identity, identify
 from podsched.v1 import api_pb2 as v1
@@ -123,6 +123,19 @@ async def test_it_is_named_in_the_log_once(
     followed.script.send(nested("bad"))
     await followed.take(followed.script.send(nested("bad")))
     assert named == [Identity("Pod", "default/bad")]
+
+
+async def test_it_is_not_named_again_with_each_list(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named: list[Identity] = []
+    monkeypatch.setattr("podsched.serve.client.informer.log_undecodable", named.append)
+    await followed.take(followed.script.send(nested("bad"), listed=True))
+    followed.script.faults = [Compacted("the history is gone")]
+    followed.informer.pace(1)
+    await followed.take(followed.script.send(encoded("a")))  # the last of this stream
+    await followed.take(followed.script.send(nested("bad"), nested("worse"), listed=True))
+    assert [identity.key for identity in named] == ["default/bad", "default/worse"]
 
 
 async def test_a_bug_of_the_server_is_waited_out() -> None:
