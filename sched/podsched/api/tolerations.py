@@ -15,6 +15,8 @@ NO_EXECUTE = "NoExecute"
 HARD_EFFECTS = frozenset((NO_SCHEDULE, NO_EXECUTE))
 
 TAINT_NOT_READY = "node.kubernetes.io/not-ready"
+#: Set by an administrator: the node's machine is off, so its pods do not run any more.
+TAINT_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 TAINT_UNREACHABLE = "node.kubernetes.io/unreachable"
 TAINT_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from podsched.api.tolerations import TAINT_NOT_READY, TAINT_OUT_OF_SERVICE
 from podsched.config.settings import ControllerSettings
 from podsched.term.controllers.pod_gc import PodGarbageCollector
 from support.controller_world import ControllerWorld, bound_pod, ready_node
@@ -64,3 +65,25 @@ def test_evicted_pods_beyond_the_threshold_go_before_older_ones(world: Controlle
         world.put(pod)
     world.wait(25)
     assert keys(world) == ["default/evicted", "default/oldest"]
+
+
+@pytest.mark.parametrize(
+    ("ready", "taint", "collected"),
+    [
+        ("Unknown", TAINT_OUT_OF_SERVICE, ["default/ending"]),
+        ("True", TAINT_OUT_OF_SERVICE, []),
+        ("Unknown", TAINT_NOT_READY, []),
+    ],
+)
+def test_pods_that_terminate_on_a_node_out_of_service_are_deleted(
+    world: ControllerWorld, ready: str, taint: str, collected: list[str]
+) -> None:
+    node = ready_node("off", ready)
+    node.spec.taints.add(key=taint, effect="NoExecute")
+    world.put(node)
+    ending = bound_pod("ending", "off")
+    ending.metadata.deletion_timestamp.seconds = 1000
+    world.put(ending)
+    world.put(bound_pod("running", "off"))
+    world.wait(25)
+    assert keys(world) == collected

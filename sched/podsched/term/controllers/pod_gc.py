@@ -1,8 +1,9 @@
-"""Delete orphaned pods, whose node does not exist, and surplus finished pods.
+"""Delete pods whose node does not exist or is out of service, and surplus finished pods.
 
 All pods are scanned once per period, and deleted without grace period. A node must have been
-missing for a quarantine period, as observed by this leader, because it may come back. Source:
-pkg/controller/podgc of Kubernetes 1.36.
+missing for a quarantine period, as observed by this leader, because it may come back. On a node
+that is not ready and has the taint ``out-of-service``, no kubelet ends the pods that terminate.
+Source: pkg/controller/podgc of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from podsched.api.conditions import is_finished
-from podsched.api.objects import AnyObject, Pod, object_key
+from podsched.api.conditions import is_finished, is_node_ready, is_terminating
+from podsched.api.objects import AnyObject, Node, Pod, object_key
+from podsched.api.tolerations import TAINT_OUT_OF_SERVICE
 from podsched.config.settings import ControllerSettings
 from podsched.serve.client.cluster import eviction
 from podsched.serve.client.informer import Event
@@ -26,7 +28,7 @@ _PAUSE = 0.01
 
 
 class PodGarbageCollector(Controller):
-    """Deletes orphaned and surplus pods."""
+    """Deletes pods whose node is gone or out of service, and surplus ones."""
 
     name = "pod-garbage-collector"
     kinds = ("Node",)
@@ -40,6 +42,8 @@ class PodGarbageCollector(Controller):
         """The pods that the present scan has not examined; None between two scans."""
         self._finished: list[Pod] = []
         self._orphans: list[Pod] = []
+        self._abandoned: list[Pod] = []
+        """Pods that terminate on nodes that are out of service."""
         self._next = 0.0
 
     def changed(self, event: Event, now: Instant) -> None:
@@ -54,7 +58,7 @@ class PodGarbageCollector(Controller):
                 return self._next
             self._next = now.monotonic + self._settings.pod_gc_period
             self._left = iter(list(self._objects.objects("Pod").values()))
-            self._finished, self._orphans = [], []
+            self._finished, self._orphans, self._abandoned = [], [], []
         part = list(islice(self._left, _AT_ONCE))
         self._look_at(part)
         if len(part) == _AT_ONCE:
@@ -72,6 +76,8 @@ class PodGarbageCollector(Controller):
                     self._finished.append(pod)
                 if pod.spec.node_name and pod.spec.node_name not in nodes:
                     self._orphans.append(pod)
+                elif is_terminating(pod) and _is_out_of_service(nodes.get(pod.spec.node_name)):
+                    self._abandoned.append(pod)
             except Exception as error:
                 self._writes.skipped("Pod", object_key(pod), error)
 
@@ -79,7 +85,7 @@ class PodGarbageCollector(Controller):
         missing = {pod.spec.node_name for pod in self._orphans}
         self._missing_since = {name: self._missing_since.get(name, now) for name in missing}
         # The next scan retries what failed.
-        for pod in self._surplus():
+        for pod in (*self._surplus(), *self._abandoned):
             self._writes.send(object_key(pod), eviction(pod, "", "", grace=0), lambda: None)
         for pod in self._orphans:
             node = pod.spec.node_name
@@ -98,6 +104,12 @@ class PodGarbageCollector(Controller):
         threshold = self._settings.terminated_pod_gc_threshold
         count = len(self._finished) - threshold if threshold > 0 else 0
         return sorted(self._finished, key=_rank)[:count] if count > 0 else []
+
+
+def _is_out_of_service(node: AnyObject | None) -> bool:
+    if not isinstance(node, Node) or is_node_ready(node.status):
+        return False
+    return any(taint.key == TAINT_OUT_OF_SERVICE for taint in node.spec.taints)
 
 
 def _rank(pod: Pod) -> tuple[bool, int, str]:
