@@ -124,13 +124,23 @@ def test_every_certificate_of_a_bundle_is_described() -> None:
         describe(b"nothing", "f")
 
 
-def test_a_certificate_that_is_malformed_is_told_from_a_file_without_one() -> None:
+def altered_certificate(old: str, new: str) -> bytes:
+    """Return a certificate in which bytes, in hexadecimal digits, are replaced."""
     whole = certify(new_authority("ca", 1), Request("user"), 1).certificate
-    usage, identifier = bytes.fromhex("0603551d0f"), bytes.fromhex("0603551d0e")
-    twice = whole.public_bytes(Encoding.DER).replace(usage, identifier)
-    pem = x509.load_der_x509_certificate(twice).public_bytes(Encoding.PEM)
+    altered = whole.public_bytes(Encoding.DER).replace(bytes.fromhex(old), bytes.fromhex(new))
+    return x509.load_der_x509_certificate(altered).public_bytes(Encoding.PEM)
+
+
+def test_a_certificate_that_is_malformed_is_told_from_a_file_without_one() -> None:
+    twice = altered_certificate("0603551d0f", "0603551d0e")
     with pytest.raises(CertificateError, match=r"^f: cannot be read: Duplicate"):
-        describe(pem, "f")
+        describe(twice, "f")
+
+
+def test_a_certificate_with_a_key_of_an_unknown_kind_is_refused() -> None:
+    unknown = altered_certificate("06072a8648ce3d0201", "06072a8648ce3d0209")
+    with pytest.raises(CertificateError, match=r"^crt: cannot be read: Unknown key type"):
+        check_pair(unknown, b"", ("crt", "key"))
 
 
 def altered_request(old: bytes, new: bytes) -> bytes:

@@ -40,7 +40,13 @@ LONGEST_NAME = 64
 _CLOCK_SKEW = timedelta(minutes=5)
 _LEAST_RSA_BITS = 2048
 #: The errors of reading parts of a certificate or request, which are not parsed before.
-_MALFORMED = (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType)
+_MALFORMED = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
 
 _PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
 
@@ -130,7 +136,7 @@ def _signing_request(pem: bytes) -> x509.CertificateSigningRequest:
     try:
         request = x509.load_pem_x509_csr(pem)
         valid = request.is_signature_valid
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+    except _MALFORMED as error:
         raise CertificateError(f"no certificate request: {error}") from None
     if not valid:
         raise CertificateError("the request is not signed with its own key")
@@ -248,7 +254,7 @@ def is_certified_by(certificate: x509.Certificate, authority: x509.Certificate) 
     """Return whether the authority has signed the certificate."""
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    except (*_MALFORMED, InvalidSignature):
         return False
     return True
 
@@ -317,7 +323,7 @@ def check_pair(certificate: bytes, key: bytes, names: tuple[str, str]) -> None:
         public = certificates[0].public_key()
     try:
         own = load_pem_private_key(key, password=None).public_key()
-    except (ValueError, TypeError) as error:
+    except _MALFORMED as error:
         raise CertificateError(f"{names[1]}: no private key in PEM format") from error
     if own != public:
         raise CertificateError(f"{names[1]}: not the key of the certificate in {names[0]}")
