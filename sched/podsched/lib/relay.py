@@ -135,6 +135,9 @@ class Relay:
 
     def _refuse(self) -> None:
         """Stop listening; the port stays reserved, so the kernel refuses connections."""
+        # A second shutdown fails, but Linux notes it: accepted connections would be at their end.
+        if self._refusing:
+            return
         # Other systems than Linux do not permit this. Connections are accepted and closed there.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RD)
