@@ -45,6 +45,15 @@ class World:
         async with aclosing(self.reconfiguring.answer(question)) as answers:
             return (await anext(answers)).config
 
+    async def ask_and_leave(self, text: str) -> None:
+        """Ask for a configuration, and leave while it is being applied; ``may_apply`` ends that."""
+        self.may_apply.clear()
+        asking = asyncio.create_task(self.ask(text))
+        await self.applying.wait()
+        asking.cancel()
+        with suppress(asyncio.CancelledError):
+            await asking
+
     def counted(self, result: str) -> float:
         return self.metrics.reloads.labels(result).value
 
@@ -109,12 +118,7 @@ async def test_a_configuration_that_takes_effect_is_the_one_shown_though_its_cal
     None
 ):
     world = World()
-    world.may_apply.clear()
-    asking = asyncio.create_task(world.ask("profiles: [{schedulerName: two}]"))
-    await world.applying.wait()
-    asking.cancel()
-    with suppress(asyncio.CancelledError):
-        await asking
+    await world.ask_and_leave("profiles: [{schedulerName: two}]")
     world.may_apply.set()
     await world.ask("", validate_only=True)
     assert world.reconfiguring.config is world.applied[0]
@@ -129,12 +133,7 @@ async def test_a_configuration_waits_for_the_one_before_it_though_its_caller_has
 
     monkeypatch.setattr(asyncio, "to_thread", at_once)
     world = World()
-    world.may_apply.clear()
-    first = asyncio.create_task(world.ask("profiles: [{schedulerName: two}]"))
-    await world.applying.wait()
-    first.cancel()
-    with suppress(asyncio.CancelledError):
-        await first
+    await world.ask_and_leave("profiles: [{schedulerName: two}]")
     second = asyncio.create_task(world.ask("profiles: [{schedulerName: three}]"))
     for _ in range(10):
         await asyncio.sleep(0)
