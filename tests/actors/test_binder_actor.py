@@ -27,6 +27,7 @@ from podsched.v1 import api_pb2
 from support.api_objects import LOCK, node, pod
 from support.api_servers import start_api_server
 from support.certificates import make_certificates
+from support.eventually import eventually
 from support.fake_ray import FakeRay
 
 pytestmark = pytest.mark.integration
@@ -39,6 +40,15 @@ class NeverBinder:
         self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
     ) -> Sequence[api_pb2.BatchResult]:
         raise Unavailable("directly")
+
+
+class DirectBinder:
+    """Accepts any bindings."""
+
+    async def bind_pods(
+        self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
+    ) -> Sequence[api_pb2.BatchResult]:
+        return ()
 
 
 @dataclass
@@ -124,6 +134,41 @@ async def test_a_batch_that_an_actor_keeps_is_also_sent_directly(
     (result,) = await RayBinder([actor], api.client).bind_pods(bindings, fence=fence)
     assert result.code == 0
     assert actor.ready
+
+
+class OneSilentCallActor(BinderActor):
+    """An actor whose first call ends without a result when ``release`` is set."""
+
+    release: asyncio.Event
+    asked = 0
+
+    async def bind(self, term: int, request: bytes, traceparent: str) -> bytes | NotBound:
+        type(self).asked += 1
+        if self.asked == 1:
+            await self.release.wait()
+        return NotBound("silent")
+
+
+async def test_an_actor_gets_no_batches_while_a_call_to_it_is_overdue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(binder_actor, "PATIENCE", 0.01)
+    monkeypatch.setattr(OneSilentCallActor, "asked", 0)
+    OneSilentCallActor.release = asyncio.Event()
+    actor = NamedActor(FakeRay(), "binder-0", OneSilentCallActor, ((),), 3)  # type: ignore[arg-type]
+    await actor.ensure()
+    binder = RayBinder([actor], DirectBinder())
+    for _ in range(3):
+        await binder.bind_pods([], fence=api_pb2.Fence())
+    assert OneSilentCallActor.asked == 1
+    OneSilentCallActor.release.set()
+    await eventually("the call ends", lambda: not binder_actor_tasks())
+    await binder.bind_pods([], fence=api_pb2.Fence())
+    assert OneSilentCallActor.asked == 2
+
+
+def binder_actor_tasks() -> list[asyncio.Task[object]]:
+    return [task for task in asyncio.all_tasks() if task.get_name() == "bind by an actor"]
 
 
 async def test_without_an_actor_the_batch_goes_out_directly() -> None:

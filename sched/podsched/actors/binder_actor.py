@@ -6,9 +6,8 @@ Protobuf messages cross Ray as bytes: objects of generated classes pickle slowly
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from podsched.actors.named_actor import NamedActor
 from podsched.actors.ray_cluster import RayUnavailable
@@ -68,21 +67,25 @@ class BinderActor:
 #: Seconds after which a batch is also sent directly: a batch takes some 10 ms, and Ray notices the
 #: death of its head or of an actor late. That is safe, because binding a pod again to the same node
 #: succeeds.
-PATIENCE = 0.4
+PATIENCE = 0.2
 #: Seconds after which an actor that does not answer is replaced. Longer, because the API servers
 #: may be slow, too, for example while etcd elects a leader.
 BIND_TIMEOUT = 5.0
 
 
 class RayBinder:
-    """``Binder`` that uses the actors in turn; if one fails, the batch is bound directly."""
+    """``Binder`` that uses the actors in turn; if one fails, the batch is bound directly.
+
+    An actor gets no batches while a call to it takes longer than PATIENCE. Otherwise each batch
+    would wait as long until BIND_TIMEOUT ends.
+    """
 
     def __init__(self, actors: Sequence[NamedActor], direct: Binder) -> None:
         self._actors = actors
         self._direct = direct
         self._turn = 0
-        #: Keeps calls that take longer than PATIENCE until they end.
-        self._asked: set[asyncio.Task[bytes | None]] = set()
+        #: The calls that take longer than PATIENCE, until they end.
+        self._overdue: dict[asyncio.Task[bytes | None], NamedActor] = {}
 
     async def bind_pods(
         self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
@@ -91,22 +94,26 @@ class RayBinder:
         actor = self._next()
         if actor is not None:
             request = api_pb2.BindPodsRequest(bindings=bindings, fence=fence).SerializeToString()
-            answer = await self._within_patience(self._ask(actor, request, traceparent))
+            answer = await self._ask_for_a_while(actor, request, traceparent)
         if answer is None:
             return await self._direct.bind_pods(bindings, fence=fence, traceparent=traceparent)
         return api_pb2.BatchResponse.FromString(answer).results
 
-    async def _within_patience(self, asking: Coroutine[Any, Any, bytes | None]) -> bytes | None:
-        """Return the answer of a call; None after PATIENCE seconds, while the call goes on."""
-        asked = asyncio.create_task(asking, name="bind by an actor")
-        self._asked.add(asked)
-        asked.add_done_callback(self._asked.discard)
+    async def _ask_for_a_while(
+        self, actor: NamedActor, request: bytes, traceparent: str
+    ) -> bytes | None:
+        """Return an actor's answer; None after PATIENCE seconds, while the call goes on."""
+        call = asyncio.create_task(self._ask(actor, request, traceparent), name="bind by an actor")
         try:
-            await asyncio.wait({asked}, timeout=PATIENCE)
+            await asyncio.wait({call}, timeout=PATIENCE)
         except asyncio.CancelledError:
-            asked.cancel()
+            call.cancel()
             raise
-        return asked.result() if asked.done() else None
+        if call.done():
+            return call.result()
+        self._overdue[call] = actor
+        call.add_done_callback(self._overdue.pop)
+        return None
 
     async def _ask(self, actor: NamedActor, request: bytes, traceparent: str) -> bytes | None:
         """Return an actor's answer; None if it failed."""
@@ -118,6 +125,7 @@ class RayBinder:
         return answer if isinstance(answer, bytes) else None
 
     def _next(self) -> NamedActor | None:
-        ready = [actor for actor in self._actors if actor.ready]
+        overdue = self._overdue.values()
+        ready = [actor for actor in self._actors if actor.ready and actor not in overdue]
         self._turn += 1
         return ready[self._turn % len(ready)] if ready else None
