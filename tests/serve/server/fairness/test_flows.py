@@ -86,6 +86,18 @@ def test_a_flow_competes_from_the_first_call_that_is_too_many_for_a_sparse_one()
     assert flows.competing
 
 
+def test_a_flow_with_many_calls_may_use_all_the_time_that_the_others_leave() -> None:
+    flows = Flows()
+    crowd = flows.get("crowd", DEFAULT, 0.0)
+    for _ in range(SPARSE_CALLS + 1):
+        flows.take(crowd)
+    crowd.charge(0.6 * WINDOW, 0.0)
+    for number in range(5):
+        flows.take(flows.get(f"other-{number}", DEFAULT, 0.0))
+    assert flows.seconds_until_share(crowd, 0.0) == 0
+    assert flows.competing
+
+
 def test_a_scheduler_never_waits_for_time() -> None:
     flows = Flows()
     leader = flooding(flows, "leader", 0.0, SCHEDULER)
@@ -208,7 +220,8 @@ def test_flows_that_want_nothing_are_forgotten() -> None:
         ([0.9], math.inf),
         ([0.9, 0.9], 0.3),
         ([0.1, 0.9, 0.9], 0.25),
-        ([0.1, 0.1], 0.4),
+        ([0.1, 0.1], 0.5),
+        ([0.1, 0.45], 0.5),
     ],
 )
 def test_the_smallest_get_what_they_want_and_the_others_equal_shares(

@@ -342,7 +342,8 @@ def share_of(parts: Sequence[float], total: float) -> float:
         return math.inf
     left = total
     for others, part in zip(range(len(parts), 0, -1), sorted(parts), strict=True):
-        if part > left / others:
-            return left / others
+        # The largest may use all that the others leave.
+        if others == 1 or part > left / others:
+            break
         left -= part
-    return max(left, total / len(parts))
+    return left / others
