@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -93,7 +94,9 @@ async def longest_pause(until: asyncio.Event) -> float:
     return longest
 
 
-async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_path: Path) -> None:
+async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """One story, since a Ray cluster takes seconds to start and a process can join only one."""
     local = LocalRay(log_dir=tmp_path)
     await local.start()
@@ -103,9 +106,16 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_pat
     joining = asyncio.create_task(cluster.run())
     world, direct = PreemptionWorld(11, nodes=40, wanted=20), DirectBinder()
     world.fill()
+    terminated = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminated.set)
     try:
         # A leader that stood still for as long as its liveness lease lives (2 s) would be replaced.
         assert not exceeds(await longest_pause(cluster.joined), 2.0)
+
+        # Ray replaces the handler of SIGTERM by one that prints a stack first.
+        os.kill(os.getpid(), signal.SIGTERM)
+        await eventually("the handler is called", terminated.is_set)
+        assert "SIGTERM received" not in capfd.readouterr().err
 
         async with term_of(cluster, world, 5, direct) as actors:
             await agree(world, actors)
@@ -150,6 +160,7 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_pat
             await eventually("all shards are current", lambda: all_current(following))
             await agree(world, following)
     finally:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
         joining.cancel()
         await asyncio.gather(joining, return_exceptions=True)
         await cluster.close()

@@ -18,6 +18,7 @@ import contextlib
 import logging
 import os
 import re
+import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -131,6 +132,7 @@ class RayCluster:
                 await _check_nodes(self.address)
                 init = in_daemon_thread(lambda: _init(self.address), "join ray")
                 self._ray, self.cpus = await init
+            _take_back_sigterm()
         except Exception as exc:
             # ray.init raises errors of many layers, and all of them only mean that it failed.
             _log.warning("Joining the Ray cluster failed", address=self.address, error=str(exc))
@@ -269,6 +271,14 @@ async def _check_nodes(address: str) -> None:
     for node in nodes:
         if not await answers(node, PROBE_TIMEOUT, tls_of()):
             raise RayUnavailable(f"the Ray node at {node} does not answer")
+
+
+def _take_back_sigterm() -> None:
+    """Set the handler of SIGTERM again; Ray has put one before it that prints a stack."""
+    handler = signal.getsignal(signal.SIGTERM)
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
+        signal.siginterrupt(signal.SIGTERM, False)  # as asyncio set it
 
 
 def _init(address: str) -> tuple[Any, int]:
