@@ -51,6 +51,21 @@ def test_competing_flows_leave_seats_for_the_next() -> None:
     assert greedy.held == GLOBAL_DEFAULT.seats // 3
 
 
+def test_watches_take_no_part_of_the_seats() -> None:
+    flows = Flows()
+    for number in range(50):
+        watch = flows.get(f"watch-{number}", DEFAULT, 0.0)
+        watch.watches = 1
+        watch.charge(0.01 * WINDOW, 0.0)
+    greedy, other = flows.get("a", DEFAULT, 0.0), flows.get("b", DEFAULT, 0.0)
+    for flow in (greedy, other):
+        for _ in range(SPARSE_CALLS + 1):
+            flows.take(flow)
+    while flows.seconds_until_seat(greedy, 0.0) == 0:
+        flows.take(greedy)
+    assert greedy.held == GLOBAL_DEFAULT.seats // 3
+
+
 def test_a_flow_over_its_share_waits_until_enough_is_forgotten() -> None:
     flows = Flows()
     flow = flooding(flows, "a", 0.0)

@@ -2,8 +2,8 @@
 
 A flow is the calls of one client. Two resources are divided, each among the flows that want it:
 
-    seats   The number of calls handled at once. A single flow may take all. With n flows each may
-            take 1/(n+1) of them, so that seats are left for the next flow.
+    seats   The number of calls handled at once. A single flow may take all. If n flows have calls,
+            each may take 1/(n+1) of the seats, so that some are left for the next flow.
     time    The time of the event loop, which does all work. The use of a flow is a sum of charges
             that decays exponentially within ``WINDOW`` seconds. Flows compete if at least two of
             them use much, or one has many calls under way. Then they share a part of the loop's
@@ -182,7 +182,7 @@ class Flows:
 
     def __init__(self) -> None:
         self._flows: dict[Hashable, Flow] = {}
-        #: By priority level: seats taken, and flows that want seats or time.
+        #: By priority level: seats taken, and flows that want seats.
         self._held: dict[str, int] = {}
         self._wanting: dict[str, int] = {}
         self.loop = LoopCapacity()
@@ -313,9 +313,13 @@ class Flows:
         heavy = crowded = 0
         for key, flow in list(self._flows.items()):
             part = self._part(flow, now)
-            if part >= _BUSY or flow.held or flow.waiting:
+            calls = flow.held + len(flow.waiting)
+            if calls:
+                # Watches want no seats: counted, they made the calls of a busy client wait while
+                # most seats were free.
                 name = flow.schema.level.name
                 self._wanting[name] = self._wanting.get(name, 0) + 1
+            if part >= _BUSY or calls:
                 if flow.schema.level.shared:
                     parts.append(part)
                     heavy += not flow.is_sparse(part)
