@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from podsched.actors import binder_actor
-from podsched.actors.binder_actor import BinderActor, NotBound, RayBinder
+from podsched.actors.binder_actor import ApiServers, BinderActor, NotBound, RayBinder
 from podsched.actors.named_actor import NamedActor
 from podsched.actors.term_actors import ActorOptions, TermActors
 from podsched.actors.terms import StaleTerm
@@ -31,6 +31,9 @@ from support.eventually import eventually
 from support.fake_ray import FakeRay
 
 pytestmark = pytest.mark.integration
+
+
+NOWHERE = ApiServers(("127.0.0.1:1",))
 
 
 class NeverBinder:
@@ -88,9 +91,9 @@ async def pending(api: Api, *names: str) -> list[api_pb2.Binding]:
 
 
 async def binder_of(ray: FakeRay, address: str, term: int) -> RayBinder:
-    actor = NamedActor(ray, "binder-0", BinderActor, ((address,),), term)  # type: ignore[arg-type]
+    actor = NamedActor(ray, "binder-0", BinderActor, (), term)  # type: ignore[arg-type]
     await actor.ensure()
-    return RayBinder([actor], NeverBinder())
+    return RayBinder([actor], NeverBinder(), ApiServers((address,)))
 
 
 async def test_an_actor_binds_with_the_leaders_fence(api: Api) -> None:
@@ -102,6 +105,22 @@ async def test_an_actor_binds_with_the_leaders_fence(api: Api) -> None:
     assert [result.code for result in results] == [0, 0]
     bound = await api.client.get("Pod", "a", "default")
     assert bound.spec.node_name == "node-1"  # type: ignore[union-attr]
+
+
+async def test_a_leader_that_reaches_the_servers_in_another_way_takes_the_actor_over(
+    api: Api,
+) -> None:
+    await api.client.create(node())
+    ray = FakeRay()
+    fence = await api.new_term()
+    before = await binder_of(ray, "127.0.0.1:1", fence.term)
+    with pytest.raises(Unavailable, match="directly"):
+        await before.bind_pods(await pending(api, "a"), fence=fence)
+    fence = await api.new_term()
+    binder = await binder_of(ray, api.address, fence.term)
+    results = await binder.bind_pods(await pending(api, "b"), fence=fence)
+    assert [result.code for result in results] == [0]
+    assert ray.created == ["binder-0"]
 
 
 async def test_a_deposed_leaders_bindings_fail_through_an_actor_too(api: Api) -> None:
@@ -117,7 +136,7 @@ async def test_a_deposed_leaders_bindings_fail_through_an_actor_too(api: Api) ->
 class SilentBinderActor(BinderActor):
     """An actor that takes work and never answers, as after the death of Ray's head."""
 
-    async def bind(self, term: int, request: bytes, traceparent: str) -> bytes:
+    async def bind(self, term: int, servers: ApiServers, request: bytes, traceparent: str) -> bytes:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -129,9 +148,9 @@ async def test_a_batch_that_an_actor_keeps_is_also_sent_directly(
     await api.client.create(node("node-1"))
     fence, bindings = await api.new_term(), await pending(api, "a")
     ray = FakeRay()
-    actor = NamedActor(ray, "binder-0", SilentBinderActor, ((api.address,),), fence.term)  # type: ignore[arg-type]
+    actor = NamedActor(ray, "binder-0", SilentBinderActor, (), fence.term)  # type: ignore[arg-type]
     await actor.ensure()
-    (result,) = await RayBinder([actor], api.client).bind_pods(bindings, fence=fence)
+    (result,) = await RayBinder([actor], api.client, NOWHERE).bind_pods(bindings, fence=fence)
     assert result.code == 0
     assert actor.ready
 
@@ -142,7 +161,9 @@ class OneSilentCallActor(BinderActor):
     release: asyncio.Event
     asked = 0
 
-    async def bind(self, term: int, request: bytes, traceparent: str) -> bytes | NotBound:
+    async def bind(
+        self, term: int, servers: ApiServers, request: bytes, traceparent: str
+    ) -> bytes | NotBound:
         type(self).asked += 1
         if self.asked == 1:
             await self.release.wait()
@@ -155,9 +176,9 @@ async def test_an_actor_gets_no_batches_while_a_call_to_it_is_overdue(
     monkeypatch.setattr(binder_actor, "PATIENCE", 0.01)
     monkeypatch.setattr(OneSilentCallActor, "asked", 0)
     OneSilentCallActor.release = asyncio.Event()
-    actor = NamedActor(FakeRay(), "binder-0", OneSilentCallActor, ((),), 3)  # type: ignore[arg-type]
+    actor = NamedActor(FakeRay(), "binder-0", OneSilentCallActor, (), 3)  # type: ignore[arg-type]
     await actor.ensure()
-    binder = RayBinder([actor], DirectBinder())
+    binder = RayBinder([actor], DirectBinder(), NOWHERE)
     for _ in range(3):
         await binder.bind_pods([], fence=api_pb2.Fence())
     assert OneSilentCallActor.asked == 1
@@ -181,17 +202,17 @@ async def test_without_an_actor_the_batch_goes_out_directly() -> None:
 
 async def test_a_binder_actor_without_usable_certificates_binds_nothing(tmp_path: Path) -> None:
     missing = ClientOptions(tls_ca=str(tmp_path / "ca.crt"))
-    actor = BinderActor("f", ("127.0.0.1:1",), missing)
+    actor = BinderActor("f")
     await actor.adopt(4, "f")
-    answer = await actor.bind(4, b"", "")
+    answer = await actor.bind(4, ApiServers(("127.0.0.1:1",), missing), b"", "")
     assert isinstance(answer, NotBound)
     assert "ca.crt: No such file" in answer.problem
 
 
 async def test_a_binder_actor_refuses_an_older_term() -> None:
-    actor = BinderActor("f", ("127.0.0.1:1",))
+    actor = BinderActor("f")
     await actor.adopt(4, "f")
-    assert await actor.bind(3, b"", "") == StaleTerm(4)
+    assert await actor.bind(3, NOWHERE, b"", "") == StaleTerm(4)
 
 
 async def test_an_actor_binds_through_tls_with_the_replicas_certificate(tmp_path: Path) -> None:

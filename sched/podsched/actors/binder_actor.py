@@ -27,25 +27,31 @@ class NotBound:
     problem: str
 
 
+@dataclass(frozen=True, slots=True)
+class ApiServers:
+    """The API servers through which a leader binds, and how to reach them."""
+
+    endpoints: tuple[str, ...]
+    options: ClientOptions | None = None
+
+
 class BinderActor:
     """Binds pods through its own connection. Its methods run in the actor's event loop.
 
-    The TLS files that ``options`` names are read where the actor runs.
+    Each call names the API servers, so that a leader that reaches them in another way takes the
+    actor over, too. The TLS files that ``ApiServers.options`` names are read where the actor runs.
     """
 
-    def __init__(
-        self, fingerprint: str, endpoints: tuple[str, ...], options: ClientOptions | None = None
-    ) -> None:
+    def __init__(self, fingerprint: str) -> None:
         self._guard = TermGuard(fingerprint)
-        self._endpoints = endpoints
-        self._options = options
+        self._servers: ApiServers | None = None
         self._client: ApiClient | None = None
 
     async def adopt(self, term: int, fingerprint: str) -> Adoption:
         return self._guard.adopt(term, fingerprint)
 
     async def bind(
-        self, term: int, request: bytes, traceparent: str
+        self, term: int, servers: ApiServers, request: bytes, traceparent: str
     ) -> bytes | NotBound | StaleTerm:
         """Make the call of a serialized BindPodsRequest; answer a serialized BatchResponse."""
         refusal = self._guard.refusal(term)
@@ -53,15 +59,23 @@ class BinderActor:
             return refusal
         message = api_pb2.BindPodsRequest.FromString(request)
         try:
-            if self._client is None:
-                # Not created in the constructor, because a channel belongs to an event loop.
-                self._client = ApiClient(self._endpoints, self._options)
-            results = await self._client.bind_pods(
+            client = await self._client_of(servers)
+            results = await client.bind_pods(
                 message.bindings, fence=message.fence, traceparent=traceparent
             )
         except (ClientError, CertificateError) as exc:
             return NotBound(str(exc))
         return api_pb2.BatchResponse(results=results).SerializeToString()
+
+    async def _client_of(self, servers: ApiServers) -> ApiClient:
+        """Return the client of these servers; close that of the leader before."""
+        if self._client is not None and self._servers == servers:
+            return self._client
+        former, client = self._client, ApiClient(servers.endpoints, servers.options)
+        self._servers, self._client = servers, client
+        if former is not None:
+            await former.close()
+        return client
 
 
 #: Seconds after which a batch is also sent directly: a batch takes some 10 ms, and Ray notices the
@@ -80,8 +94,9 @@ class RayBinder:
     would wait as long until BIND_TIMEOUT ends.
     """
 
-    def __init__(self, actors: Sequence[NamedActor], direct: Binder) -> None:
+    def __init__(self, actors: Sequence[NamedActor], direct: Binder, servers: ApiServers) -> None:
         self._actors = actors
+        self._servers = servers
         self._direct = direct
         self._turn = 0
         #: The calls that take longer than PATIENCE, until they end.
@@ -118,7 +133,9 @@ class RayBinder:
     async def _ask(self, actor: NamedActor, request: bytes, traceparent: str) -> bytes | None:
         """Return an actor's answer; None if it failed."""
         try:
-            answer = await actor.call("bind", request, traceparent, timeout=BIND_TIMEOUT)
+            answer = await actor.call(
+                "bind", self._servers, request, traceparent, timeout=BIND_TIMEOUT
+            )
         except RayUnavailable:
             return None
         # Bind directly after NotBound: maybe only the actor cannot reach the API servers.

@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from podsched.actors.binder_actor import BinderActor, RayBinder
+from podsched.actors.binder_actor import ApiServers, BinderActor, RayBinder
 from podsched.actors.evaluator_actor import EvaluatorActor
 from podsched.actors.named_actor import NamedActor
 from podsched.actors.ray_cluster import RayCluster, RayMetrics, RayUnavailable
@@ -91,7 +91,8 @@ class TermActors:
             settings.ray_call_timeout,
         )
         self.binders = self._make_binders()
-        self.binder: Binder = RayBinder(self.binders, direct) if self.binders else direct
+        servers = ApiServers(options.api_endpoints, options.client)
+        self.binder: Binder = RayBinder(self.binders, direct, servers) if self.binders else direct
 
     async def run(self) -> None:
         """Create the actors once the cluster is large enough, and keep them until cancelled."""
@@ -126,9 +127,8 @@ class TermActors:
         settings = self._options.settings
         if settings.binder == "direct" or settings.evaluator == "local":
             return []
-        reaching = (self._options.api_endpoints, self._options.client)
         names = (f"binder-{number}" for number in range(BINDERS))
-        return [NamedActor(self._cluster, n, BinderActor, reaching, self._term) for n in names]
+        return [NamedActor(self._cluster, name, BinderActor, (), self._term) for name in names]
 
     async def _keep(self, actor: NamedActor) -> None:
         while True:
