@@ -113,6 +113,19 @@ def test_a_flow_with_many_calls_may_use_all_the_time_that_the_others_leave() -> 
     assert flows.competing
 
 
+def test_flows_with_many_calls_do_not_all_get_what_each_of_them_leaves() -> None:
+    flows = Flows()
+    floods = [flows.get(f"flood-{number}", DEFAULT, 0.0) for number in range(4)]
+    for flow in floods:
+        for _ in range(SPARSE_CALLS + 1):
+            flows.take(flow)
+        flow.charge(0.17 * WINDOW, 0.0)
+    first = floods[0]
+    assert flows.seconds_until_share(first, 0.0) == 0
+    first.charge(0.05 * WINDOW, 0.1)
+    assert flows.seconds_until_share(first, 0.1) > 0
+
+
 def test_a_scheduler_never_waits_for_time() -> None:
     flows = Flows()
     leader = flooding(flows, "leader", 0.0, SCHEDULER)

@@ -321,7 +321,11 @@ class Flows:
                 self._wanting[name] = self._wanting.get(name, 0) + 1
             if part >= _BUSY or calls:
                 if flow.schema.level.shared:
-                    parts.append(part)
+                    # With many calls under way, and near its share, it wants more than it gets. If
+                    # its use counted, flows that are held to their shares would all get what each
+                    # of them leaves.
+                    more = calls > SPARSE_CALLS and part >= self._share / 2
+                    parts.append(math.inf if more else part)
                     heavy += not flow.is_sparse(part)
                     crowded += flow.is_crowded
             elif flow.is_idle(now):
@@ -338,9 +342,9 @@ class Flows:
 def share_of(parts: Sequence[float], total: float) -> float:
     """Return the max share of a flow by max-min fairness; inf if at most one flow wants any.
 
-    parts: the part of the loop used by each flow; total: the part available to all. Flows are
-    visited in ascending order: each takes its part as long as that is at most an equal share of
-    what is left for it and the larger ones.
+    parts: the part of the loop wanted by each flow (inf: as much as possible); total: the part
+    available to all. Flows are visited in ascending order: each takes its part as long as that is
+    at most an equal share of what is left for it and the larger ones.
     """
     if len(parts) < 2:
         return math.inf
