@@ -91,9 +91,9 @@ async def pending(api: Api, *names: str) -> list[api_pb2.Binding]:
 
 
 async def binder_of(ray: FakeRay, address: str, term: int) -> RayBinder:
-    actor = NamedActor(ray, "binder-0", BinderActor, (), term)  # type: ignore[arg-type]
+    actor = NamedActor(ray, "binder-0", BinderActor, (), term, (ApiServers((address,)),))  # type: ignore[arg-type]
     await actor.ensure()
-    return RayBinder([actor], NeverBinder(), ApiServers((address,)))
+    return RayBinder([actor], NeverBinder())
 
 
 async def test_an_actor_binds_with_the_leaders_fence(api: Api) -> None:
@@ -136,7 +136,7 @@ async def test_a_deposed_leaders_bindings_fail_through_an_actor_too(api: Api) ->
 class SilentBinderActor(BinderActor):
     """An actor that takes work and never answers, as after the death of Ray's head."""
 
-    async def bind(self, term: int, servers: ApiServers, request: bytes, traceparent: str) -> bytes:
+    async def bind(self, term: int, request: bytes, traceparent: str) -> bytes:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -148,9 +148,9 @@ async def test_a_batch_that_an_actor_keeps_is_also_sent_directly(
     await api.client.create(node("node-1"))
     fence, bindings = await api.new_term(), await pending(api, "a")
     ray = FakeRay()
-    actor = NamedActor(ray, "binder-0", SilentBinderActor, (), fence.term)  # type: ignore[arg-type]
+    actor = NamedActor(ray, "binder-0", SilentBinderActor, (), fence.term, (NOWHERE,))  # type: ignore[arg-type]
     await actor.ensure()
-    (result,) = await RayBinder([actor], api.client, NOWHERE).bind_pods(bindings, fence=fence)
+    (result,) = await RayBinder([actor], api.client).bind_pods(bindings, fence=fence)
     assert result.code == 0
     assert actor.ready
 
@@ -161,9 +161,7 @@ class OneSilentCallActor(BinderActor):
     release: asyncio.Event
     asked = 0
 
-    async def bind(
-        self, term: int, servers: ApiServers, request: bytes, traceparent: str
-    ) -> bytes | NotBound:
+    async def bind(self, term: int, request: bytes, traceparent: str) -> bytes | NotBound:
         type(self).asked += 1
         if self.asked == 1:
             await self.release.wait()
@@ -176,9 +174,9 @@ async def test_an_actor_gets_no_batches_while_a_call_to_it_is_overdue(
     monkeypatch.setattr(binder_actor, "PATIENCE", 0.01)
     monkeypatch.setattr(OneSilentCallActor, "asked", 0)
     OneSilentCallActor.release = asyncio.Event()
-    actor = NamedActor(FakeRay(), "binder-0", OneSilentCallActor, (), 3)  # type: ignore[arg-type]
+    actor = NamedActor(FakeRay(), "binder-0", OneSilentCallActor, (), 3, (NOWHERE,))  # type: ignore[arg-type]
     await actor.ensure()
-    binder = RayBinder([actor], DirectBinder(), NOWHERE)
+    binder = RayBinder([actor], DirectBinder())
     for _ in range(3):
         await binder.bind_pods([], fence=api_pb2.Fence())
     assert OneSilentCallActor.asked == 1
@@ -203,16 +201,16 @@ async def test_without_an_actor_the_batch_goes_out_directly() -> None:
 async def test_a_binder_actor_without_usable_certificates_binds_nothing(tmp_path: Path) -> None:
     missing = ClientOptions(tls_ca=str(tmp_path / "ca.crt"))
     actor = BinderActor("f")
-    await actor.adopt(4, "f")
-    answer = await actor.bind(4, ApiServers(("127.0.0.1:1",), missing), b"", "")
+    await actor.adopt(4, "f", ApiServers(("127.0.0.1:1",), missing))
+    answer = await actor.bind(4, b"", "")
     assert isinstance(answer, NotBound)
     assert "ca.crt: No such file" in answer.problem
 
 
 async def test_a_binder_actor_refuses_an_older_term() -> None:
     actor = BinderActor("f")
-    await actor.adopt(4, "f")
-    assert await actor.bind(3, NOWHERE, b"", "") == StaleTerm(4)
+    await actor.adopt(4, "f", NOWHERE)
+    assert await actor.bind(3, b"", "") == StaleTerm(4)
 
 
 async def test_an_actor_binds_through_tls_with_the_replicas_certificate(tmp_path: Path) -> None:

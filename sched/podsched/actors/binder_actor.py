@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from podsched.actors.named_actor import NamedActor
@@ -38,20 +39,38 @@ class ApiServers:
 class BinderActor:
     """Binds pods through its own connection. Its methods run in the actor's event loop.
 
-    Each call names the API servers, so that a leader that reaches them in another way takes the
-    actor over, too. The TLS files that ``ApiServers.options`` names are read where the actor runs.
+    The TLS files that ``ApiServers.options`` names are read where the actor runs.
     """
 
     def __init__(self, fingerprint: str) -> None:
         self._guard = TermGuard(fingerprint)
-        self._servers: ApiServers | None = None
+        self._servers = ApiServers(())
         self._client: ApiClient | None = None
 
-    async def adopt(self, term: int, fingerprint: str) -> Adoption:
-        return self._guard.adopt(term, fingerprint)
+    async def adopt(self, term: int, fingerprint: str, servers: ApiServers) -> Adoption:
+        """Follow a term, and connect to its leader's API servers.
+
+        The first batch of a term should not wait for a connection.
+        """
+        answer = self._guard.adopt(term, fingerprint)
+        if answer is Adoption.ADOPTED and servers != self._servers:
+            former, self._servers, self._client = self._client, servers, None
+            with suppress(CertificateError):  # ``bind`` tells it.
+                channels = self._connection().channels
+                await channels.health(channels.endpoint, CONNECT_TIMEOUT)
+            if former is not None:
+                await former.close()
+        return answer
+
+    def _connection(self) -> ApiClient:
+        """Return the client. Raises CertificateError."""
+        if self._client is None:
+            # Not created in the constructor, because a channel belongs to an event loop.
+            self._client = ApiClient(self._servers.endpoints, self._servers.options)
+        return self._client
 
     async def bind(
-        self, term: int, servers: ApiServers, request: bytes, traceparent: str
+        self, term: int, request: bytes, traceparent: str
     ) -> bytes | NotBound | StaleTerm:
         """Make the call of a serialized BindPodsRequest; answer a serialized BatchResponse."""
         refusal = self._guard.refusal(term)
@@ -59,25 +78,16 @@ class BinderActor:
             return refusal
         message = api_pb2.BindPodsRequest.FromString(request)
         try:
-            client = await self._client_of(servers)
-            results = await client.bind_pods(
+            results = await self._connection().bind_pods(
                 message.bindings, fence=message.fence, traceparent=traceparent
             )
         except (ClientError, CertificateError) as exc:
             return NotBound(str(exc))
         return api_pb2.BatchResponse(results=results).SerializeToString()
 
-    async def _client_of(self, servers: ApiServers) -> ApiClient:
-        """Return the client of these servers; close that of the leader before."""
-        if self._client is not None and self._servers == servers:
-            return self._client
-        former, client = self._client, ApiClient(servers.endpoints, servers.options)
-        self._servers, self._client = servers, client
-        if former is not None:
-            await former.close()
-        return client
 
-
+#: Max seconds in which an adopted actor connects before the leader uses it.
+CONNECT_TIMEOUT = 1.0
 #: Seconds after which a batch is also sent directly: a batch takes some 10 ms, and Ray notices the
 #: death of its head or of an actor late. That is safe, because binding a pod again to the same node
 #: succeeds.
@@ -94,9 +104,8 @@ class RayBinder:
     would wait as long until BIND_TIMEOUT ends.
     """
 
-    def __init__(self, actors: Sequence[NamedActor], direct: Binder, servers: ApiServers) -> None:
+    def __init__(self, actors: Sequence[NamedActor], direct: Binder) -> None:
         self._actors = actors
-        self._servers = servers
         self._direct = direct
         self._turn = 0
         #: The calls that take longer than PATIENCE, until they end.
@@ -133,9 +142,7 @@ class RayBinder:
     async def _ask(self, actor: NamedActor, request: bytes, traceparent: str) -> bytes | None:
         """Return an actor's answer; None if it failed."""
         try:
-            answer = await actor.call(
-                "bind", self._servers, request, traceparent, timeout=BIND_TIMEOUT
-            )
+            answer = await actor.call("bind", request, traceparent, timeout=BIND_TIMEOUT)
         except RayUnavailable:
             return None
         # Bind directly after NotBound: maybe only the actor cannot reach the API servers.

@@ -29,13 +29,16 @@ class NamedActor:
         actor_class: type,
         arguments: tuple[Any, ...],
         term: int,
+        handshake: tuple[Any, ...] = (),
     ) -> None:
+        """``arguments`` create the actor, ``handshake`` are passed when it is adopted."""
         self._cluster = cluster
         self.name = name
         self._class = actor_class
         self._fingerprint = fingerprint_of(actor_class.__name__, arguments)
         self._arguments = (self._fingerprint, *arguments)
         self._term = term
+        self._handshake = handshake
         self._handle: Any = None
         self._had_one = False
         self.ready = False
@@ -61,7 +64,12 @@ class NamedActor:
     async def _adopt(self, handle: Any, timeout: float) -> bool:
         try:
             answer = await self._cluster.call(
-                handle.adopt, self._term, self._fingerprint, timeout=timeout, name="adopt"
+                handle.adopt,
+                self._term,
+                self._fingerprint,
+                *self._handshake,
+                timeout=timeout,
+                name="adopt",
             )
         except RayUnavailable:
             return False

@@ -91,8 +91,7 @@ class TermActors:
             settings.ray_call_timeout,
         )
         self.binders = self._make_binders()
-        servers = ApiServers(options.api_endpoints, options.client)
-        self.binder: Binder = RayBinder(self.binders, direct, servers) if self.binders else direct
+        self.binder: Binder = RayBinder(self.binders, direct) if self.binders else direct
 
     async def run(self) -> None:
         """Create the actors once the cluster is large enough, and keep them until cancelled."""
@@ -127,8 +126,13 @@ class TermActors:
         settings = self._options.settings
         if settings.binder == "direct" or settings.evaluator == "local":
             return []
-        names = (f"binder-{number}" for number in range(BINDERS))
-        return [NamedActor(self._cluster, name, BinderActor, (), self._term) for name in names]
+        servers = ApiServers(self._options.api_endpoints, self._options.client)
+        return [
+            NamedActor(
+                self._cluster, f"binder-{number}", BinderActor, (), self._term, handshake=(servers,)
+            )
+            for number in range(BINDERS)
+        ]
 
     async def _keep(self, actor: NamedActor) -> None:
         while True:
