@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ from podsched.actors.local_ray import LocalRay
 from podsched.actors.ray_cluster import RayCluster, RayUnavailable
 from podsched.actors.term_actors import ActorOptions, TermActors
 from podsched.config.settings import EvaluatorSettings
+from podsched.lab.chaos.faults.processes import ray_actors
 from podsched.term.writes.bind_queue import Binder
 from podsched.v1 import api_pb2
 from support.engine_world import World
@@ -80,6 +82,11 @@ def all_current(actors: TermActors) -> bool:
     return bool(shards.all) and len(shards.current) == len(shards.all)
 
 
+def nice(pid: int) -> int:
+    """Return the niceness of a process."""
+    return os.getpriority(os.PRIO_PROCESS, pid)
+
+
 async def longest_pause(until: asyncio.Event) -> float:
     """Return the longest time for which the event loop stood still until something happened.
 
@@ -117,6 +124,9 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(
         await eventually("the handler is called", terminated.is_set)
         assert "SIGTERM received" not in capfd.readouterr().err
 
+        # What Ray imports to serialize is imported, so that no call of an actor blocks the loop.
+        assert "pydantic" in sys.modules
+
         async with term_of(cluster, world, 5, direct) as actors:
             await agree(world, actors)
             await eventually("all shards are current", lambda: all_current(actors))
@@ -127,6 +137,8 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(
 
             # A binder actor that does not reach the API server: the batch goes out directly.
             await eventually("all binders are ready", lambda: all(b.ready for b in actors.binders))
+            assert local.pid is not None
+            assert {nice(pid) for pid in ray_actors(local.pid)} == {nice(os.getpid())}
             results = await actors.binder.bind_pods(
                 [api_pb2.Binding(name="p")], fence=api_pb2.Fence()
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,6 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from podsched.actors import shard_sync
 from podsched.actors.evaluator_actor import EvaluatorActor, NotCurrent
 from podsched.actors.named_actor import NamedActor
 from podsched.actors.packing import dump
@@ -119,6 +121,26 @@ async def test_shards_do_take_part() -> None:
         took_part = [await compare(world, evaluator, 0) for _ in range(8)]
     assert any(took_part) and ray.metrics.calls["evaluate", "ok"]
     assert ray.metrics.modes == ["local", "ray"]
+
+
+async def test_a_shard_that_gets_all_rows_leaves_the_event_loop_time_between_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds = itertools.count(0.0, 0.01)  # so that each delta takes 0.01 s
+    monkeypatch.setattr(shard_sync, "perf_counter", lambda: next(seconds))
+    monkeypatch.setattr(shard_sync, "ROWS_PER_DELTA", 1)
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def record(pause: float) -> None:
+        pauses.append(pause)
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", record)
+    (shard,) = shards_of(FakeRay(), World(3), 1)
+    async with running([shard]):
+        await eventually("the shard is current", lambda: shard.current, pause=0)
+    assert any(pause == pytest.approx(shard_sync.PAUSE * 0.01) for pause in pauses)
 
 
 async def test_a_killed_actor_is_replaced_and_meanwhile_the_leader_evaluates() -> None:

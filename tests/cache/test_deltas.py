@@ -234,6 +234,17 @@ def test_nothing_is_sent_when_nothing_changed() -> None:
     assert not copy.sync()
 
 
+def test_the_owner_of_a_row_that_stays_due_is_not_asked_for_again() -> None:
+    columns = Columns()
+    for number in range(5):
+        columns.add_node(make_node(f"n{number}"))
+    asked: list[str] = []
+    encoder = DeltaEncoder(columns, lambda name: not asked.append(name))
+    encoder.encode(1)
+    encoder.encode(1)
+    assert asked == ["n0", "n1", "n2", "n3", "n4"]
+
+
 def test_a_pod_that_came_and_went_between_two_deltas_is_not_sent() -> None:
     columns, classes, copy = leader()
     pod = info(classes, "p")

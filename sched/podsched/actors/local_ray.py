@@ -34,8 +34,8 @@ LOOPBACK_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 #: thread of the driver runs meanwhile. A leader then neither renewed its lease nor answered for 2 s
 #: on idle cores (measured with 2.60). With this setting, joining blocks for at most 0.1 s.
 NO_WAIT_FOR_WORKERS = {"RAY_prestart_worker_first_driver": "0"}
-#: Ray starts its workers with niceness 15, so on a busy machine they get a thirtieth of the leader's
-#: processor time, and bindings wait for them.
+#: Ray starts workers with niceness 15. On a busy machine they get a thirtieth of the leader's
+#: processor time, so bindings and evaluations would wait for them.
 AS_IMPORTANT_AS_THE_LEADER = {"RAY_worker_niceness": "0"}
 #: The actors exchange columns of a few hundred KB, so the smallest store Ray accepts is plenty.
 OBJECT_STORE_BYTES = 80 * 1024 * 1024

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, TypeVar
 
 from podsched.actors.evaluator_actor import NotCurrent
@@ -31,8 +32,12 @@ _log = get_logger("ray")
 #: Seconds between deltas: with 5,000 pods bound a second some 1,000 rows differ by then, which the
 #: leader evaluates in well under a millisecond.
 SYNC_PERIOD = 0.2
-#: Max rows in one delta; writing these blocks the leader's loop for some 10 ms.
-ROWS_PER_DELTA = 512
+#: Max rows in one delta; writing these blocks the leader's loop for some 3 ms.
+ROWS_PER_DELTA = 128
+#: Pause after a delta that leaves rows to the next, as a multiple of the time that it took. A new
+#: leader sends all rows. Without a pause, its first bindings waited for these: each of their steps
+#: for one delta, 0.3 s together on a slow machine.
+PAUSE = 2.0
 SYNC_TIMEOUT = 15.0
 #: Seconds to wait after a first failure: a dead actor is replaced almost at once.
 FIRST_PAUSE = 0.1
@@ -88,9 +93,12 @@ class ShardSync:
             self._complete = False
             await self._actor.ensure()
             self._encoder.restart()
+        took, began = 0.0, perf_counter()
         delta = self._encoder.encode(ROWS_PER_DELTA)
         if delta is not None:
-            answer = await self._actor.call("sync", dump(delta), timeout=SYNC_TIMEOUT)
+            written = dump(delta)
+            took = perf_counter() - began
+            answer = await self._actor.call("sync", written, timeout=SYNC_TIMEOUT)
             if isinstance(answer, NotCurrent):
                 self._start_anew()
                 return
@@ -98,7 +106,7 @@ class ShardSync:
             self._complete = True
             await asyncio.sleep(SYNC_PERIOD)
         else:
-            await asyncio.sleep(0)
+            await asyncio.sleep(PAUSE * took)
 
     def _start_anew(self) -> None:
         self._complete = False

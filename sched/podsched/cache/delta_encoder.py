@@ -96,11 +96,15 @@ class DeltaEncoder:
         ``limit``: max rows to compare; the others are left to the next delta, so that no call takes
         long.
         """
-        self._due.update(self._changed_rows())
+        changed = set(self._changed_rows())
         self._position = self._columns.position
         self._start_times = self._columns.start_times.position
         writer = _DeltaWriter(self.classes)
-        self._forget_gone(writer)
+        self._forget_gone(changed, writer)
+        names = self._columns.names
+        # Rows that are due from before have the nodes that they had.
+        self._due -= changed
+        self._due |= {row for row in changed if names[row] and self._owns(names[row])}
         rows = sorted(self._due)[:limit]
         # Rows beyond the limit stay due, although the journal is read from here on.
         self._due.difference_update(rows)
@@ -151,13 +155,12 @@ class DeltaEncoder:
         """Whether the last ``encode`` left rows to the next."""
         return bool(self._due)
 
-    def _forget_gone(self, writer: _DeltaWriter) -> None:
+    def _forget_gone(self, changed: set[int], writer: _DeltaWriter) -> None:
         """Write the nodes that left their rows, before any of them comes back in another row."""
         names = self._columns.names
-        for row in sorted(self._due & self._sent.keys()):
+        for row in sorted(changed & self._sent.keys()):
             if self._sent[row].name != names[row]:
                 writer.removed_nodes.append(self._sent.pop(row).name)
-        self._due = {row for row in self._due if names[row] and self._owns(names[row])}
 
     def _changed_rows(self) -> Iterable[int]:
         """Return the rows to compare, judging by the journals; all rows if these are too old."""
@@ -165,7 +168,7 @@ class DeltaEncoder:
         restarted = self._columns.start_times.changed_since(self._start_times)
         if changed is None or restarted is None:
             return range(self._columns.size)
-        return sorted({*changed.tolist(), *restarted.tolist()})
+        return (*changed.tolist(), *restarted.tolist())
 
     def _compare(self, row: int, writer: _DeltaWriter) -> None:
         """Write the differences between a row and its state that was last sent."""
