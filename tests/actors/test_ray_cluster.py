@@ -1,0 +1,19 @@
+"""Joining a Ray cluster, without Ray."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import pytest
+
+from podsched.actors import ray_cluster
+
+
+def test_a_first_value_is_serialized_when_joining(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For it, Ray imports pydantic and others, which would block a new leader's event loop."""
+    ray = SimpleNamespace(init=Mock(), put=Mock(), cluster_resources=lambda: {"CPU": 3.0})
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    assert ray_cluster._init("127.0.0.1:1") == (ray, 3)
+    assert [name for name in ("init", "put") if getattr(ray, name).called] == ["init", "put"]
