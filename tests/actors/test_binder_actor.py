@@ -27,6 +27,7 @@ from podsched.v1 import api_pb2
 from support.api_objects import LOCK, node, pod
 from support.api_servers import start_api_server
 from support.certificates import make_certificates
+from support.direct_binder import DirectBinder
 from support.eventually import eventually
 from support.fake_ray import FakeRay
 
@@ -43,15 +44,6 @@ class NeverBinder:
         self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
     ) -> Sequence[api_pb2.BatchResult]:
         raise Unavailable("directly")
-
-
-class DirectBinder:
-    """Accepts any bindings."""
-
-    async def bind_pods(
-        self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
-    ) -> Sequence[api_pb2.BatchResult]:
-        return ()
 
 
 @dataclass

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from podsched.config.settings import EvaluatorSettings
 from podsched.lab.chaos.faults.processes import ray_actors
 from podsched.term.writes.bind_queue import Binder
 from podsched.v1 import api_pb2
+from support.direct_binder import DirectBinder
 from support.engine_world import World
 from support.evaluations import seen
 from support.eventually import eventually
@@ -27,19 +28,6 @@ from support.preemption_world import PreemptionWorld
 from support.processor_time import exceeds, waited_for_processor
 
 pytestmark = pytest.mark.integration
-
-
-class DirectBinder:
-    """Says of every pod that it is bound."""
-
-    def __init__(self) -> None:
-        self.batches = 0
-
-    async def bind_pods(
-        self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
-    ) -> list[api_pb2.BatchResult]:
-        self.batches += 1
-        return [api_pb2.BatchResult() for _ in bindings]
 
 
 @asynccontextmanager

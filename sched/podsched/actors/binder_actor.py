@@ -55,7 +55,7 @@ class BinderActor:
         answer = self._guard.adopt(term, fingerprint)
         if answer is Adoption.ADOPTED and servers != self._servers:
             former, self._servers, self._client = self._client, servers, None
-            with suppress(CertificateError):  # ``bind`` tells it.
+            with suppress(CertificateError):  # ``bind`` reports it.
                 channels = self._connection().channels
                 await channels.health(channels.endpoint, CONNECT_TIMEOUT)
             if former is not None:
@@ -100,8 +100,8 @@ BIND_TIMEOUT = 5.0
 class RayBinder:
     """``Binder`` that uses the actors in turn; if one fails, the batch is bound directly.
 
-    An actor gets no batches while a call to it takes longer than PATIENCE. Otherwise each batch
-    would wait as long until BIND_TIMEOUT ends.
+    An actor gets no batches while a call to it has taken longer than PATIENCE. Otherwise, until
+    BIND_TIMEOUT ends that call, each batch would wait for PATIENCE, too.
     """
 
     def __init__(self, actors: Sequence[NamedActor], direct: Binder) -> None:

@@ -30,13 +30,15 @@ from podsched.lib.tls_contexts import TlsFiles
 #: Ray's own name for "this machine only": node addresses resolve to 127.0.0.1 and every port
 #: binds there.
 LOOPBACK_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-#: By default the first driver of a head waits until one worker per CPU has started, and no other
-#: thread of the driver runs meanwhile. A leader then neither renewed its lease nor answered for 2 s
-#: on idle cores (measured with 2.60). With this setting, joining blocks for at most 0.1 s.
-NO_WAIT_FOR_WORKERS = {"RAY_prestart_worker_first_driver": "0"}
-#: Ray starts workers with niceness 15. On a busy machine they get a thirtieth of the leader's
-#: processor time, so bindings and evaluations would wait for them.
-AS_IMPORTANT_AS_THE_LEADER = {"RAY_worker_niceness": "0"}
+HEAD_ENVIRONMENT = {
+    # By default the first driver of a head waits until one worker per CPU has started, and no other
+    # thread of the driver runs meanwhile. A leader then neither renewed its lease nor answered for
+    # 2 s on idle cores (measured with 2.60). With this setting, joining blocks for at most 0.1 s.
+    "RAY_prestart_worker_first_driver": "0",
+    # Ray starts workers with niceness 15. On a busy machine they get a thirtieth of the leader's
+    # processor time, so bindings and evaluations would wait for them.
+    "RAY_worker_niceness": "0",
+}
 #: The actors exchange columns of a few hundred KB, so the smallest store Ray accepts is plenty.
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
 START_ATTEMPTS = 3
@@ -155,8 +157,7 @@ class LocalRay:
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
         command += ["--disable-usage-stats", "--no-monitor"]
         command += [str(part) for pair in arguments.items() for part in pair]
-        environment = {**NO_WAIT_FOR_WORKERS, **AS_IMPORTANT_AS_THE_LEADER}
-        self._process = await self._run(command, environment)
+        self._process = await self._run(command, HEAD_ENVIRONMENT)
         async with asyncio.timeout(START_TIMEOUT):
             await self._until_ready(self._process, port, directory)
         self._raylet = f"127.0.0.1:{raylet}"

@@ -96,7 +96,7 @@ class DeltaEncoder:
         ``limit``: max rows to compare; the others are left to the next delta, so that no call takes
         long.
         """
-        changed = set(self._changed_rows())
+        changed = self._changed_rows()
         self._position = self._columns.position
         self._start_times = self._columns.start_times.position
         writer = _DeltaWriter(self.classes)
@@ -162,13 +162,13 @@ class DeltaEncoder:
             if self._sent[row].name != names[row]:
                 writer.removed_nodes.append(self._sent.pop(row).name)
 
-    def _changed_rows(self) -> Iterable[int]:
+    def _changed_rows(self) -> set[int]:
         """Return the rows to compare, judging by the journals; all rows if these are too old."""
         changed = self._columns.changed_since(self._position)
         restarted = self._columns.start_times.changed_since(self._start_times)
         if changed is None or restarted is None:
-            return range(self._columns.size)
-        return (*changed.tolist(), *restarted.tolist())
+            return set(range(self._columns.size))
+        return {*changed.tolist(), *restarted.tolist()}
 
     def _compare(self, row: int, writer: _DeltaWriter) -> None:
         """Write the differences between a row and its state that was last sent."""
