@@ -288,6 +288,39 @@ async def test_what_comes_while_the_state_is_built_anew_is_not_lost(
     state.queue.check_invariants()
 
 
+@pytest.fixture
+def parts_take_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each two objects that are put into a new state take a second of processor time."""
+    monkeypatch.setattr(state_filling, "_TURN", 2)
+    monkeypatch.setattr(state_filling, "processor_clock", lambda: itertools.count().__next__)
+
+
+@pytest.mark.usefixtures("parts_take_a_second")
+async def test_a_former_leader_pauses_while_it_builds_its_state_anew(world: World) -> None:
+    """Because another replica is the new leader, perhaps on the same machine."""
+    for number in range(4):
+        world.cluster.create(pod(f"p{number}", PENDING))
+    world.lead()
+    await asyncio.sleep(1)
+    world.runner.end_term()
+    await asyncio.sleep(3.9)
+    assert world.runner.whole_state is None
+    await asyncio.sleep(0.2)
+    assert world.runner.whole_state is not None
+
+
+@pytest.mark.usefixtures("parts_take_a_second")
+async def test_a_replica_that_leads_again_builds_its_state_without_pauses(world: World) -> None:
+    for number in range(4):
+        world.cluster.create(pod(f"p{number}", PENDING))
+    world.lead()
+    await asyncio.sleep(1)
+    world.runner.end_term()
+    world.lead()
+    await asyncio.sleep(0.1)
+    assert world.runner.whole_state is not None
+
+
 async def test_a_new_leader_schedules_before_its_controllers_begin(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

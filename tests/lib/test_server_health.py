@@ -22,7 +22,7 @@ from podsched.lib.server_health import (
 pytestmark = pytest.mark.looptime
 SILENCE = 0.3
 #: By when a silent server has been left.
-LEFT = PERIOD + SILENCE + CONFIRM + 0.01
+LEFT = PERIOD + SILENCE + 0.01
 
 
 class Servers:
@@ -101,7 +101,7 @@ async def test_a_server_that_answers_again_when_all_are_asked_is_not_left() -> N
     """Such as after a delay of the client, in which no answer could arrive."""
     async with watched() as servers:
         servers.delay["a"] = inf
-        await asyncio.sleep(PERIOD + SILENCE - 0.01)
+        await asyncio.sleep(PERIOD + SILENCE - CONFIRM - 0.01)
         servers.delay["a"] = 0.01
         await asyncio.sleep(10)
         assert servers.moves == []
@@ -152,11 +152,28 @@ async def test_it_is_reported_when_no_server_answers_and_when_one_does_again() -
 async def test_silence_during_an_own_delay_is_not_reported() -> None:
     class Busy(Servers):
         async def health(self, endpoint: str, timeout: float) -> Health:
-            await asyncio.sleep(timeout + LATE)
+            await asyncio.sleep(timeout + LATE + 0.01)
             return Health.SILENT
 
     servers = Busy()
     task = asyncio.create_task(leave_silent_servers(servers, SILENCE))
     await asyncio.sleep(5)
     assert servers.reports == []
+    task.cancel()
+
+
+async def test_after_an_own_delay_all_servers_are_asked_again_at_once() -> None:
+    class Delayed(Servers):
+        async def health(self, endpoint: str, timeout: float) -> Health:
+            self.asked.append(endpoint)
+            first_time_all = timeout == CONFIRM and len(self.asked) <= 1 + len(self.endpoints)
+            await asyncio.sleep(timeout + (2 * LATE if first_time_all else 0))
+            return Health.SILENT
+
+    servers = Delayed()
+    task = asyncio.create_task(leave_silent_servers(servers, SILENCE))
+    await asyncio.sleep(LEFT + 2 * LATE)
+    assert servers.reports == []
+    await asyncio.sleep(CONFIRM)
+    assert servers.reports == [False]
     task.cancel()

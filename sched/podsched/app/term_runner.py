@@ -32,9 +32,11 @@ from podsched.term.state import SchedulingState, build_state
 from podsched.term.term_step import (
     BuildState,
     CancelWork,
+    CatchingUp,
     CatchUp,
     CaughtUp,
     Effect,
+    Ending,
     EndProcess,
     FailWork,
     FinishWork,
@@ -42,6 +44,7 @@ from podsched.term.term_step import (
     NoteFault,
     Paused,
     Reconfigured,
+    Scheduling,
     StandBy,
     Standby,
     StartedLeading,
@@ -312,11 +315,17 @@ class TermRunner:
         else:
             await asyncio.sleep(self._build_pause.next_delay())
         try:
-            await fill(self.state, self._parts.informer, self._missed)
+            await fill(self.state, self._parts.informer, self._missed, self._is_leading)
         except PodFault as fault:
             self._post(StateBroken(effect.build, fault))
             return
         self._post(StateBuilt(effect.build))
+
+    def _is_leading(self) -> bool:
+        """Whether this replica leads, or will lead once the work of its last term has ended."""
+        phase = self._now.phase
+        following = phase.then if isinstance(phase, Ending) else phase
+        return isinstance(following, CatchingUp | Scheduling)
 
     async def _free(self, state: SchedulingState, work: TermWork | None) -> None:
         """Free the memory of a state that was replaced, once the work with it has ended."""

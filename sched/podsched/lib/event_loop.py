@@ -144,12 +144,19 @@ class _Round:
 _rounds: WeakKeyDictionary[asyncio.AbstractEventLoop, _Round] = WeakKeyDictionary()
 
 
-class Turn:
-    """One task's turns in the rounds of the running event loop; see ``is_over``.
+def processor_clock() -> Callable[[], float]:
+    """Return the clock of the processor time that the running event loop has used.
 
     If the loop has its own ``processor_time``, as a loop with virtual time does, that is used:
     results there must not depend on the speed of the machine.
     """
+    of_loop: Callable[[], float] | None
+    of_loop = getattr(asyncio.get_running_loop(), "processor_time", None)
+    return of_loop or thread_time
+
+
+class Turn:
+    """One task's turns in the rounds of the running event loop; see ``is_over``."""
 
     __slots__ = (
         "_began",
@@ -165,13 +172,12 @@ class Turn:
     def __init__(self) -> None:
         """Begin the first turn."""
         loop = asyncio.get_running_loop()
-        of_loop: Callable[[], float] | None = getattr(loop, "processor_time", None)
-        self._used = of_loop or thread_time
+        self._used = processor_clock()
         found = _rounds.get(loop)
         if found is None:
             found = _rounds[loop] = _Round(loop, self._used)
         self._round = found
-        self._real_time = of_loop or monotonic
+        self._real_time = monotonic if self._used is thread_time else self._used
         self.begin()
         self._worked = self._began
 

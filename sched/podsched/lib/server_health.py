@@ -1,9 +1,9 @@
 """Leaves a server that is silent or unable, long before calls to it time out.
 
-A client of several equal servers asks those in use every ``PERIOD``. If one gives no good answer
-within ``silence`` seconds, it asks all servers at once. It leaves the server only if another one
-answers well in the same time, so neither a delay of its own nor a fault of all servers, such as an
-election of etcd, makes it switch.
+A client of several equal servers asks those in use every ``PERIOD``. If one gives no good answer,
+it asks all servers at once, ``CONFIRM`` seconds before the ``silence`` is over. It leaves the
+server only if another one answers well in that time, so neither a delay of its own nor a fault of
+all servers, such as an election of etcd, makes it switch.
 
 It also reports whether any server answers at all.
 """
@@ -11,7 +11,7 @@ It also reports whether any server answers at all.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum, auto
 from typing import Final, Protocol
 
@@ -65,7 +65,7 @@ async def leave_silent_servers(servers: Servers, silence: float) -> None:
     while True:
         await asyncio.sleep(PERIOD)
         began = clock()
-        asked = await _ask(servers, servers.in_use, silence)
+        asked, answers = await _ask_in_use(servers, silence)
         unwell = {name for name, answer in asked.items() if answer is not Health.WELL}
         if len(unwell) < len(asked):
             servers.reached(True)
@@ -75,14 +75,36 @@ async def leave_silent_servers(servers: Servers, silence: float) -> None:
             unwell.discard(chosen)
         if not unwell:
             continue
-        answers = await _ask(servers, servers.endpoints, CONFIRM)
-        late = clock() > began + silence + CONFIRM + LATE  # It was busy and heard nothing.
-        if not late:
-            servers.reached(any(answer is not Health.SILENT for answer in answers.values()))
+        servers.reached(any(answer is not Health.SILENT for answer in answers.values()))
         well = [name for name, answer in answers.items() if answer is Health.WELL]
         for name in unwell.difference(well) if well else ():
             await servers.move(name, well[0])
             chosen, stays_until = well[0], clock() + STAY
+
+
+async def _ask_in_use(
+    servers: Servers, silence: float
+) -> tuple[Mapping[str, Health], Mapping[str, Health]]:
+    """Return the answers of the servers in use, and of all servers unless those answered well."""
+    asking = asyncio.create_task(_ask(servers, servers.in_use, silence))
+    try:
+        await asyncio.wait({asking}, timeout=silence - CONFIRM)
+        if asking.done() and all(answer is Health.WELL for answer in asking.result().values()):
+            return asking.result(), {}
+        answers = await _ask_all(servers)
+        return await asking, answers
+    finally:
+        asking.cancel()
+
+
+async def _ask_all(servers: Servers) -> Mapping[str, Health]:
+    """Return the answers of all servers; ask again if none was heard because of an own delay."""
+    clock = asyncio.get_running_loop().time
+    while True:
+        until = clock() + CONFIRM + LATE
+        answers = await _ask(servers, servers.endpoints, CONFIRM)
+        if clock() <= until or any(answer is not Health.SILENT for answer in answers.values()):
+            return answers
 
 
 async def _ask(servers: Servers, names: Collection[str], timeout: float) -> dict[str, Health]:
