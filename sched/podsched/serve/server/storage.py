@@ -285,8 +285,9 @@ async def in_parts(
     size = writes_at_once(len(items))
     outcomes: list[Outcome] = []
     for start in range(0, len(items), size or 1):
-        async with writing():
-            outcomes += await write(items[start : start + size])
+        part = items[start : start + size]
+        async with writing(len(part)):
+            outcomes += await write(part)
     return outcomes
 
 

@@ -285,3 +285,37 @@ async def test_metrics_count_what_was_let_in_and_what_was_refused() -> None:
     seats = GLOBAL_DEFAULT.seats
     assert f"apiserver_flowcontrol_current_executing_seats{{{labels}}} {seats}.0" in text
     assert 'reason="time-out"} 1.0' in text
+
+
+async def writes_at_once(count: int) -> int:
+    """Return how many of 50 callers of a user who uses much may write ``count`` objects at once."""
+    gate = Gate()
+    (await gate.enter(BOB, "peer", "Get", 0)).charge(0.5)
+    seat = await gate.enter(ALICE, "peer", "Get", 0)
+    seat.charge(0.5)
+    await asyncio.sleep(0.1)  # until the next update of the shares
+    assert gate.flows.seconds_until_share(seat.flow, gate.clock()) > 0
+    writing = 0
+
+    async def write() -> None:
+        nonlocal writing
+        async with seat.writing(count):
+            writing += 1
+            await asyncio.Event().wait()
+
+    async with asyncio.TaskGroup() as group:
+        callers = [group.create_task(write()) for _ in range(50)]
+        await asyncio.sleep(1)
+        for caller in callers:
+            caller.cancel()
+    gate.close()
+    return writing
+
+
+async def test_clients_that_use_much_have_few_batches_at_the_store() -> None:
+    assert await writes_at_once(100) == 2
+
+
+async def test_clients_that_use_much_write_single_objects_side_by_side() -> None:
+    """Each takes as long as a batch; with two at a time, some waited for seconds."""
+    assert await writes_at_once(1) == 30

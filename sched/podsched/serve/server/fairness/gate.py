@@ -22,7 +22,13 @@ from podsched.serve.server.fairness.flow_metrics import FlowTelemetry
 from podsched.serve.server.fairness.flows import Flow, Flows, ProcessorTime
 from podsched.serve.server.fairness.intake import Intake, within_time
 from podsched.serve.server.fairness.levels import UNAUTHENTICATED, promoted_schema, schema_of
-from podsched.serve.server.fairness.turns import CALL_SECONDS, RECEIVED_BYTE, Lane, Seat
+from podsched.serve.server.fairness.turns import (
+    CALL_SECONDS,
+    RECEIVED_BYTE,
+    Lane,
+    Seat,
+    WriteLimits,
+)
 
 #: Seconds that a call may wait for a seat.
 LONGEST_WAIT: Final = 5.0
@@ -36,8 +42,6 @@ _REFUSALS_PER_SECOND: Final = 20
 _STRANGERS_PER_SECOND: Final = 400
 #: Additional cost, in seconds of the event loop, of methods that work before their first charge.
 _SECONDS: Final = {"List": 0.3e-3, "CreatePods": 0.6e-3, "CreateBatch": 0.6e-3}
-#: Max concurrent batches at the store of flows that use much.
-_WRITES: Final = 2
 #: Seconds between two measurements of the event loop's lag, while flows compete.
 _PROBE_EVERY: Final = 0.02
 #: Min seconds until seats are dispatched again by a timer.
@@ -77,7 +81,7 @@ class Gate:
         self.flows = Flows()
         self.clock = clock or _time_of_loop()
         self._observer = observer
-        self._writes = asyncio.Semaphore(_WRITES)
+        self._limits = WriteLimits()
         self._lane = Lane(self.clock)
         self._timer: asyncio.TimerHandle | None = None
         self._probe = LagProbe(self.flows, self.clock)
@@ -125,7 +129,7 @@ class Gate:
         if self.flows.competing and self._probe.timer is None:
             self._probe.start()
         flow.charge(_SECONDS.get(method, 0.0) + size * RECEIVED_BYTE, self.clock())
-        seat = Seat(self.flows, flow, self.clock, self._writes, self._lane, self.left)
+        seat = Seat(self.flows, flow, self.clock, self._limits, self._lane, self.left)
         try:
             if not self.flows.is_light(flow, self.clock()):
                 # Calls that have come together get their seats first. If each went on to its end,

@@ -43,6 +43,10 @@ _QUIET_ROUNDS: Final = 4
 #: Writes that a competing flow sends to the store at once: one group commit
 #: (``store.etcd.GROUP_WRITES``).
 _SHORT_BATCH: Final = 120
+#: Max concurrent batches at the store of flows that use much, and max concurrent single writes. A
+#: write takes 10 to 30 ms on a busy machine: with two, a client that created 100 pods a second
+#: near its share waited for up to 3 s.
+_BATCHES, _SINGLE_WRITES = 2, 30
 _NO_LIMIT: Final = nullcontext()
 #: Max seconds of one pause.
 _LONGEST_PAUSE: Final = 1.0
@@ -83,29 +87,40 @@ class Lane:
             self._next_turn = self._clock() + _SHORT_TURN + _GAP
 
 
+class WriteLimits:
+    """Limits the concurrent writes of flows that use much; one for all seats of a server."""
+
+    def __init__(self) -> None:
+        self._batches = asyncio.Semaphore(_BATCHES)
+        self._single = asyncio.Semaphore(_SINGLE_WRITES)
+
+    def of(self, writes: int) -> AbstractAsyncContextManager[None]:
+        """Return the context manager to hold during a number of writes."""
+        return self._single if writes == 1 else self._batches
+
+
 class Seat:
     """The seat of a call, held while it is handled."""
 
-    __slots__ = ("_clock", "_flows", "_lane", "_leave", "_writes", "flow")
+    __slots__ = ("_clock", "_flows", "_lane", "_leave", "_limits", "flow")
 
     def __init__(
         self,
         flows: Flows,
         flow: Flow,
         clock: Callable[[], float],
-        writes: asyncio.Semaphore,
+        limits: WriteLimits,
         lane: Lane,
         leave: Callable[[Flow], None] | None,
     ) -> None:
         """Create the seat of one call.
 
-        lane: shared by all seats. leave: called once when the seat is released. writes: limits the
-        concurrent writes of flows that use much.
+        lane, limits: shared by all seats. leave: called once when the seat is released.
         """
         self._lane = lane
         self._flows = flows
         self._clock = clock
-        self._writes = writes
+        self._limits = limits
         self._leave = leave
         self.flow = flow
 
@@ -131,15 +146,15 @@ class Seat:
         """Charge time of the event loop to the flow."""
         self.flow.charge(seconds, self._clock())
 
-    def writing(self) -> AbstractAsyncContextManager[None]:
-        """Return a context manager to hold during a write; flows that use much wait to enter it.
+    def writing(self, count: int) -> AbstractAsyncContextManager[None]:
+        """Return a context manager to hold during writes; flows that use much wait to enter it.
 
         The store processes writes in order of arrival, so a large flow's writes delay all later
         ones.
         """
-        return (
-            _NO_LIMIT if self._flows.is_far_below_share(self.flow, self._clock()) else self._writes
-        )
+        if self._flows.is_far_below_share(self.flow, self._clock()):
+            return _NO_LIMIT
+        return self._limits.of(count)
 
     async def give_way(self) -> None:
         """Yield to other calls while the flow has used more than its share."""
@@ -223,10 +238,10 @@ def writes_at_once(count: int) -> int:
     return _SHORT_BATCH if seat is not None and seat.competes else count
 
 
-def writing() -> AbstractAsyncContextManager[None]:
-    """Return the context manager that the current call must hold during a write (``Seat``)."""
+def writing(count: int) -> AbstractAsyncContextManager[None]:
+    """Return the context manager that the current call must hold during writes (``Seat``)."""
     seat = _current.get()
-    return _NO_LIMIT if seat is None else seat.writing()
+    return _NO_LIMIT if seat is None else seat.writing(count)
 
 
 def large_response() -> AbstractAsyncContextManager[None]:
