@@ -178,8 +178,8 @@ async def test_what_was_assumed_is_forgotten_and_what_is_known_is_all_there_agai
     state.cache.assume(queued.info, "n1")
     state.queue.in_flight.done("uid-assumed")
     world.runner.end_term()
+    await asyncio.sleep(0.25)
     assert world.runner.state is not state
-    await asyncio.sleep(0.01)
     cache, queue = world.runner.state.cache, world.runner.state.queue
     assert len(cache.assumed) == 0
     assert (len(cache.columns.node_table), len(cache.held)) == (1, 1)
@@ -303,10 +303,21 @@ async def test_a_former_leader_pauses_while_it_builds_its_state_anew(world: Worl
     world.lead()
     await asyncio.sleep(1)
     world.runner.end_term()
-    await asyncio.sleep(3.9)
+    await asyncio.sleep(4.1)
     assert world.runner.whole_state is None
     await asyncio.sleep(0.2)
     assert world.runner.whole_state is not None
+
+
+async def test_a_former_leader_first_has_time_to_release_the_lock(world: World) -> None:
+    world.lead()
+    await asyncio.sleep(1)
+    before = world.runner.state
+    world.runner.end_term()
+    await asyncio.sleep(0.19)
+    assert world.runner.state is before
+    await asyncio.sleep(0.02)
+    assert world.runner.state is not before
 
 
 @pytest.mark.usefixtures("parts_take_a_second")

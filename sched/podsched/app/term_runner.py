@@ -70,6 +70,9 @@ _log = get_logger("replica")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 #: Seconds within which the tasks of a term end after they were asked to.
 _ENDING = 1.0
+#: Seconds for which a former leader does not begin to build its state. Even an empty state takes
+#: 10 to 30 ms, in which the event loop could not release the lock.
+_RELEASE_FIRST = 0.2
 #: Milliseconds between two responses of a standby's watch. Of a pod that is created and bound in
 #: between, it decodes one event instead of two. When it becomes the leader, it is behind by at most
 #: this time.
@@ -276,8 +279,6 @@ class TermRunner:
                 _cancel(self._catching_up)
                 self._catching_up = self._tasks.start(self._catch_up(effect), "catch up")
             case BuildState():
-                self._tasks.start(self._free(self.state, self._work), "free the old state")
-                self.state = self._new_state()
                 _cancel(self._building)
                 self._building = self._tasks.start(self._build(effect), "build the state anew")
             case NoteFault(fault, consequence):
@@ -310,10 +311,14 @@ class TermRunner:
 
     async def _build(self, effect: BuildState) -> None:
         """Fill a new state with the informer's objects, then with the batches that came since."""
-        if not effect.again:
-            self._build_pause = _pause()
-        else:
+        if effect.again:
             await asyncio.sleep(self._build_pause.next_delay())
+        else:
+            self._build_pause = _pause()
+            if not self._is_leading():
+                await asyncio.sleep(_RELEASE_FIRST)
+        self._tasks.start(self._free(self.state, self._work), "free the old state")
+        self.state = self._new_state()
         try:
             await fill(self.state, self._parts.informer, self._missed, self._is_leading)
         except PodFault as fault:
