@@ -57,9 +57,15 @@ def keep_freed_memory() -> None:
         libc.mallopt(_TRIM_THRESHOLD, _KEPT)
 
 
+def freeze_imports() -> None:
+    """Freeze all present objects, such as imported modules; only the first time in a process."""
+    if not gc.get_freeze_count():
+        gc.freeze()
+
+
 def freeze_survivors() -> None:
     """Freeze all present objects, and from now on those that survive two collections in numbers."""
-    gc.freeze()  # what was imported
+    freeze_imports()
     gc.set_threshold(_NEW, 0, 0)
     gc.callbacks.append(_freezer)
 
