@@ -18,8 +18,9 @@ from typing import Final, Protocol
 #: Seconds of silence for clients whose delay is felt.
 SILENCE: Final = 0.3
 #: Seconds between two questions; seconds in which another server must answer; and seconds for which
-#: a client stays with a server to which it was moved here.
-PERIOD, CONFIRM, STAY = 0.1, 0.1, 2.0
+#: a client stays with a server to which it was moved here. With 0.1 s to answer, leaders on a busy
+#: machine gave the lock back although they were not cut off, in 2 of 94 rounds with faults.
+PERIOD, CONFIRM, STAY = 0.1, 0.2, 2.0
 #: Seconds of an own delay with which silence proves nothing.
 LATE = 0.05
 
