@@ -102,7 +102,7 @@ class Equivalence:
             frozenset(uses.items()),
             frozenset(sets.items()),
             None if self._sets else self._taken.counters.state(),
-            self._taken.constraints_state(claim_index),
+            self._taken.constraints.state(claim_index),
         )
 
     def is_in_state(self, level: Level, taken: Taken) -> bool:
@@ -163,7 +163,7 @@ class Equivalence:
             members = self._members[counter_set]
             content = (
                 counter_set[0],
-                self._taken.available_counters(members[0], counter_set[1]),
+                self._taken.counters.content(members[0].pool, counter_set[1]),
                 frozenset(Counter(self._class(index, member) for member in members).items()),
             )
             self._set_classes[key] = self._numbers.setdefault(content, len(self._numbers))

@@ -44,10 +44,7 @@ class TakenDevices:
         self.candidates = candidates
         self._leaks = Fault.LEAK in faults
         self.counters = Counters(candidates.allocated, by_name=Fault.POOL_NAME in faults)
-        self._constraints: list[list[Constraint]] = [
-            [make_constraint(constraint, faults) for constraint in claim.constraints]
-            for claim in claims
-        ]
+        self.constraints = ClaimConstraints(claims, candidates, faults)
         self._claims: dict[int, set[int]] = {}
         self._shares: dict[int, InUse] = {}
         #: By kind of request (``Candidates.kind``): no device before this index can be had. So the
@@ -102,7 +99,7 @@ class TakenDevices:
     def give_back(self, taken: Taken) -> None:
         """Undo the last take."""
         alternative, candidate = taken.alternative, taken.candidate
-        self._release_constraints(alternative, len(alternative.constraints))
+        self.constraints.remove(alternative)
         if taken.consumed is None:
             self._claims[candidate.index].discard(alternative.claim_index)
         else:
@@ -145,18 +142,6 @@ class TakenDevices:
         capacity = shares.capacity if shares else None
         return None if capacity is None else frozenset(capacity.items())
 
-    def available_counters(self, candidate: Candidate, counter_set: str) -> Hashable:
-        """Return the amounts that the search may take of a counter set of a device's pool."""
-        available = self.counters.available(candidate.pool) or {}
-        return frozenset(
-            (counter, amount)
-            for (name, counter), amount in available.items()
-            if name == counter_set
-        )
-
-    def constraints_state(self, claim_index: int) -> Hashable:
-        return tuple(constraint.state() for constraint in self._constraints[claim_index])
-
     def _is_shared(self, candidate: Candidate) -> bool:
         """Return whether the device has shares already, the first of which took its counters."""
         if not self.candidates.is_shareable(candidate):
@@ -170,23 +155,42 @@ class TakenDevices:
         """Return the taken device if taints, constraints and capacity allow it, else None."""
         if not self.candidates.tolerates(alternative, candidate):
             return None
-        if not self._add_to_constraints(alternative, candidate, must=must):
+        if not self.constraints.add(alternative, candidate, must=must):
             return None
         if not self.fits(alternative, candidate):
             if not self._leaks:
-                self._release_constraints(alternative, len(alternative.constraints))
+                self.constraints.remove(alternative)
             return None
         consumed = None
         if self.candidates.is_shareable(candidate):
             consumed = self.candidates.needs(alternative, candidate)
         return Taken(alternative, candidate, consumed, has_counters)
 
-    def _add_to_constraints(
-        self, alternative: Alternative, candidate: Candidate, *, must: bool
-    ) -> bool:
-        constraints = self._constraints[alternative.claim_index]
+
+class ClaimConstraints:
+    """The constraints of all claims, with the values of the devices that were taken."""
+
+    def __init__(
+        self, claims: Sequence[ResourceClaim], candidates: Candidates, faults: Collection[Fault]
+    ) -> None:
+        self._candidates = candidates
+        self._by_claim: list[list[Constraint]] = [
+            [make_constraint(constraint, faults) for constraint in claim.constraints]
+            for claim in claims
+        ]
+
+    def state(self, claim_index: int) -> Hashable:
+        """Return a value; if it is equal, the claim's constraints refuse the same devices."""
+        return tuple(constraint.state() for constraint in self._by_claim[claim_index])
+
+    def add(self, alternative: Alternative, candidate: Candidate, *, must: bool) -> bool:
+        """Add a device to the constraints of a request; return False if one refuses it.
+
+        ``must``: raise AllocationError in this case.
+        """
+        constraints = self._by_claim[alternative.claim_index]
         for added, index in enumerate(alternative.constraints):
-            values = self.candidates.values(alternative, index, candidate)
+            values = self._candidates.values(alternative, index, candidate)
             if values is None or not constraints[index].add(alternative.base_name, values):
                 if must:
                     raise AllocationError(
@@ -194,12 +198,13 @@ class TakenDevices:
                         f"cannot add device {candidate.id} because a claim constraint "
                         "would not be satisfied"
                     )
-                self._release_constraints(alternative, added)
+                self.remove(alternative, added)
                 return False
         return True
 
-    def _release_constraints(self, alternative: Alternative, count: int) -> None:
-        constraints = self._constraints[alternative.claim_index]
+    def remove(self, alternative: Alternative, count: int | None = None) -> None:
+        """Remove the last device from the first ``count`` constraints of a request, or from all."""
+        constraints = self._by_claim[alternative.claim_index]
         for index in alternative.constraints[:count]:
             constraints[index].remove(alternative.base_name)
 
@@ -256,6 +261,15 @@ class Counters:
         taken = self._taken[self._key(pool)]
         for counter, amount in device.counters.items():
             taken[counter] -= amount
+
+    def content(self, pool: Pool, counter_set: str) -> Hashable:
+        """Return the amounts that the search may take of a counter set, in any order."""
+        available = self.available(pool) or {}
+        return frozenset(
+            (counter, amount)
+            for (name, counter), amount in available.items()
+            if name == counter_set
+        )
 
     def state(self) -> Hashable:
         """Return a value that is equal if the taken amounts are."""
