@@ -207,7 +207,7 @@ class ClaimBinding:
             wait=partial(self._prepared, pod, reserved, extended),
             timeout=0.0 if self._is_late(now_or_soon) else self._timeout,
             plans_again=True,
-            timed_out=partial(self._reader.note_late, claims, cluster),
+            timed_out=partial(self._reader.failures.note_late, claims, cluster),
             waits=waits if device_status(now_or_soon).code is Code.PENDING else None,
         )
 

@@ -116,7 +116,7 @@ class DeviceFilter:
             except AllocationError as why:
                 # An error on one node fails the whole attempt, so the other nodes are not searched.
                 if not isinstance(why, AllocationAborted):
-                    self._reader.note_failing(needs.specs)
+                    self._reader.failures.note_specs(needs.specs)
                 failed[index:] = mine[index:]
                 verdicts.flag(failed, Code.ERROR, self._search.problem(why, node))
                 break

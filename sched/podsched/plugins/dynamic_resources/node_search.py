@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 import numpy as np
@@ -22,7 +22,7 @@ from podsched.plugins.dynamic_resources.errors import (
     InvalidPools,
 )
 from podsched.plugins.dynamic_resources.extended_claims import Provided
-from podsched.plugins.dynamic_resources.free_devices import Fitting
+from podsched.plugins.dynamic_resources.free_devices import Fitting, FreeDevices
 from podsched.plugins.dynamic_resources.model import (
     AllocatedState,
     Features,
@@ -82,6 +82,12 @@ class PodNeeds:
         """Return the needs on the node of a row."""
         number = 0 if self.variant is None else int(self.variant[row])
         return self.variants[number - 1] if number > 0 else self
+
+    def with_fitting(self, free: FreeDevices, nodes: JournaledColumns) -> PodNeeds:
+        """Return the needs, and their variants, with the rows on which the claims fit."""
+        variants = tuple([variant.with_fitting(free, nodes) for variant in self.variants])
+        fitting = free.fitting(self.claims, self.devices, nodes)
+        return replace(self, fitting=fitting, variants=variants)
 
     @property
     def count(self) -> int:

@@ -13,13 +13,10 @@ members may use it, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import replace
 from typing import ClassVar, Final
 
 import numpy as np
 
-from podsched.api.device_claims import is_of_group
-from podsched.api.node_selectors import compile_node_selector
 from podsched.config.plugin_args import DynamicResourcesArgs
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.lookahead import Lookahead
@@ -56,6 +53,7 @@ from podsched.plugins.dynamic_resources.events import dynamic_resources_events
 from podsched.plugins.dynamic_resources.extended_claims import may_need_devices
 from podsched.plugins.dynamic_resources.extended_reservation import discard
 from podsched.plugins.dynamic_resources.free_devices import DevicesAhead, FreeDevices
+from podsched.plugins.dynamic_resources.hindering_claims import hindering_claim
 from podsched.plugins.dynamic_resources.lacking import parts_of, requirements_of
 from podsched.plugins.dynamic_resources.node_search import (
     Budget,
@@ -69,7 +67,6 @@ from podsched.plugins.dynamic_resources.pod_claims import (
     ClaimUnusableError,
     claim_names,
     has_claims,
-    member_uids,
     usable_claims,
 )
 from podsched.plugins.dynamic_resources.pod_needs import NeedsReader, needs_devices
@@ -77,9 +74,7 @@ from podsched.plugins.dynamic_resources.provided_devices import CountedDevices
 from podsched.plugins.dynamic_resources.reservation import deallocation
 from podsched.plugins.dynamic_resources.selectors import RememberedSelectors, SelectorCompiler
 from podsched.plugins.rows.base_rows import rows_of_base
-from podsched.plugins.rows.matching import match_terms
 from podsched.plugins.rows.normalize import default_normalize
-from podsched.v1 import objects_pb2 as v1
 
 REASON_CANNOT_FIT: Final = "cannot fit resource"
 
@@ -222,14 +217,8 @@ class DynamicResources:
             needs = self._needs.by_row(pod, cluster)
         except ClaimUnusableError as why:
             return PreFilterResult(unresolvable(str(why)))
-        variants = tuple(self._with_fitting(variant, cluster) for variant in needs.variants)
-        state.data[self.name] = replace(self._with_fitting(needs, cluster), variants=variants)
+        state.data[self.name] = needs.with_fitting(self._free, cluster.nodes)
         return PreFilterResult()
-
-    def _with_fitting(self, needs: PodNeeds, cluster: ClusterView) -> PodNeeds:
-        return replace(
-            needs, fitting=self._free.fitting(needs.claims, needs.devices, cluster.nodes)
-        )
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject nodes that cannot use the allocated devices, or have no devices to allocate.
@@ -281,27 +270,16 @@ class DynamicResources:
             if group.status.plugin == self.name and REASON_NOT_AVAILABLE in group.status.reasons
         ]
         rows = np.concatenate([np.zeros(0, dtype=np.intp), *not_available])
-        for claim in usable_claims(pod, cluster):
-            if not claim.status.HasField("allocation") or not _is_idle(claim, pod, cluster):
-                continue
-            if self._hinders(claim, cluster.nodes, rows):
-                state.patches += (deallocation(claim),)
-                self._needs.note_deallocation(claim)
-                return PostFilterResult(unschedulable("deallocation of ResourceClaim completed"))
+        claim = hindering_claim(pod, cluster, rows, self._needs.failures)
+        if claim is not None:
+            state.patches += (deallocation(claim),)
+            self._needs.failures.note_deallocation(claim)
+            return PostFilterResult(unschedulable("deallocation of ResourceClaim completed"))
         if discard(state, self._devices.extended_claims(pod, cluster)):
             return PostFilterResult(unschedulable("deletion of ResourceClaim completed"))
         if self._preempts and self._filter.waits_for_devices(pod, cluster, needs):
             return PostFilterResult(unresolvable(REASON_GIVEN_BACK))
         return PostFilterResult(unschedulable("still not schedulable"))
-
-    def _hinders(self, claim: v1.ResourceClaim, nodes: NodeColumns, rows: Rows) -> bool:
-        """Return whether Filter rejected some of the rows because of the claim."""
-        if not len(rows) or self._needs.has_failed(claim):
-            return bool(len(rows))
-        if not claim.status.allocation.HasField("node_selector"):
-            return False
-        terms = compile_node_selector(claim.status.allocation.node_selector)
-        return not match_terms(terms, nodes, rows).all()
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
@@ -392,17 +370,3 @@ class DynamicResources:
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return dynamic_resources_events()
-
-
-def _is_idle(claim: v1.ResourceClaim, pod: PodInfo, cluster: ClusterView) -> bool:
-    """Return whether a claim is reserved only for the pod and waiting members of its PodGroup."""
-    members = member_uids(pod, cluster)
-    others: set[str] = set()
-    for consumer in claim.status.reserved_for:
-        others |= members if is_of_group(pod.pod, consumer) else {consumer.uid}
-    others.discard(pod.uid)
-    if not others or not others <= members:
-        return not others
-    nodes = cluster.nodes
-    used = np.flatnonzero(nodes.alive & (nodes.pod_count > 0)).tolist()
-    return all(others.isdisjoint(nodes.pods(row)) for row in used)

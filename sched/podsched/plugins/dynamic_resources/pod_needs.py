@@ -1,15 +1,13 @@
 """Reads what devices a pod needs: those of its claims, and those for extended resources.
 
-Deciding and reserving both read the needs. They remember what must make pods with equal specs of
-claims differ: allocations whose devices were not prepared in time, and specs that made an attempt
-fail.
+Deciding and reserving both read the needs. Pods with equal specs of claims share an evaluation,
+unless earlier attempts failed because of the specs or the allocations (``failures``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
@@ -18,7 +16,6 @@ from podsched.api.node_selectors import NodeTerms, compile_node_selector
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import NOTHING_READ
 from podsched.framework.pods import PodInfo
-from podsched.framework.status import Code
 from podsched.plugins.dynamic_resources.devices import Devices, KnownClaims, KnownDevices
 from podsched.plugins.dynamic_resources.extended_claims import (
     Provided,
@@ -26,21 +23,18 @@ from podsched.plugins.dynamic_resources.extended_claims import (
     may_need_devices,
     provided,
 )
+from podsched.plugins.dynamic_resources.failures import Failures
 from podsched.plugins.dynamic_resources.model import ResourceClaim
 from podsched.plugins.dynamic_resources.node_search import PodNeeds
 from podsched.plugins.dynamic_resources.pod_claims import (
-    CLAIM,
     CLASS,
     ClaimUnusableError,
     has_claims,
     member_uids,
     usable_claims,
 )
-from podsched.plugins.dynamic_resources.reservation import device_status, in_flight
+from podsched.plugins.dynamic_resources.reservation import in_flight
 from podsched.v1 import objects_pb2 as v1
-
-#: Max failing specs of claims that are remembered.
-_MOST_FAILING: Final = 4096
 
 
 class NeedsReader:
@@ -49,11 +43,8 @@ class NeedsReader:
     def __init__(self, devices: KnownDevices) -> None:
         self._devices = devices
         self._claims = KnownClaims()
-        #: Serialized specs of claims that made an attempt fail. The error names the claim, so pods
-        #: whose claims differ only in the name do not share an evaluation then.
-        self._failing: set[bytes] = set()
-        #: The allocations whose binding conditions did not become true in time.
-        self._timed_out: set[Hashable] = set()
+        #: ``DeviceFilter`` and ``ClaimBinding`` note failures here.
+        self.failures = Failures()
         #: The last result of ``resource_classes``, with the version and the cluster.
         self._classes: tuple[int, ClusterView, Mapping[str, str]] | None = None
 
@@ -73,7 +64,7 @@ class NeedsReader:
         if not extended:
             return parts
         spec = extended_claim(pod.cls, extended).serialized
-        namespace = pod.namespace if spec in self._failing else ""
+        namespace = pod.namespace if spec in self.failures.specs else ""
         return parts, extended, spec, namespace
 
     def _part(self, pod: PodInfo, claim: v1.ResourceClaim, cluster: ClusterView) -> Hashable:
@@ -82,10 +73,10 @@ class NeedsReader:
         known = claim if assumed is None else assumed
         if known.status.HasField("allocation"):
             where = known.status.allocation.node_selector
-            failed = self.has_failed(known)
+            failed = self.failures.is_unprepared(known)
             return assumed is None, failed, where.SerializeToString(deterministic=True)
         spec = self._claims.spec(claim)
-        return (spec, claim.metadata.name) if spec in self._failing else spec
+        return (spec, claim.metadata.name) if spec in self.failures.specs else spec
 
     def resource_classes(self, cluster: ClusterView) -> Mapping[str, str]:
         """Return the DeviceClass that provides each extended resource, by the resource's name."""
@@ -118,7 +109,7 @@ class NeedsReader:
             if not claim.status.HasField("allocation"):
                 new.append(claim)
                 continue
-            binding_failed |= self.has_failed(claim)
+            binding_failed |= self.failures.is_unprepared(claim)
             if claim.status.allocation.HasField("node_selector"):
                 allocated.append(compile_node_selector(claim.status.allocation.node_selector))
         devices = self._devices.of(cluster)
@@ -159,36 +150,12 @@ class NeedsReader:
                 variant[nodes.allocatable(name) == 0] = -1
         return replace(needs, variants=tuple(variants), variant=variant)
 
-    def has_failed(self, claim: v1.ResourceClaim) -> bool:
-        """Return whether preparing a device of the claim failed, or took too long."""
-        status = device_status([claim])
-        late = status.code is Code.PENDING and _allocation_key(claim) in self._timed_out
-        return late or status.code is Code.ERROR
-
     def on_row(self, pod: PodInfo, cluster: ClusterView, row: int) -> PodNeeds:
         """Return the pod's current needs on the node of a row. Raises ClaimUnusableError."""
         needs, extended = self._of_claims(pod, cluster), self.provided(pod, cluster)
         nodes = cluster.nodes
         lacking = tuple(one for one in extended if not nodes.allocatable(one.resource)[row])
         return _without(needs, pod, lacking) if lacking else needs
-
-    def note_failing(self, specs: Collection[bytes]) -> None:
-        """Note serialized specs of claims that made an attempt fail."""
-        if len(self._failing) >= _MOST_FAILING:
-            self._failing.clear()
-        self._failing.update(specs)
-
-    def note_late(self, claims: Iterable[v1.ResourceClaim], cluster: ClusterView) -> None:
-        """Note the allocations whose devices were not prepared in time."""
-        for claim in claims:
-            meta = claim.metadata
-            found = cluster.get(CLAIM, meta.namespace, meta.name)
-            if found is not None and device_status([found]).code is Code.PENDING:
-                self._timed_out.add(_allocation_key(found))
-
-    def note_deallocation(self, claim: v1.ResourceClaim) -> None:
-        """Forget that the devices of a claim, which is deallocated, were not prepared in time."""
-        self._timed_out.discard(_allocation_key(claim))
 
 
 def needs_devices(pod: PodInfo) -> bool:
@@ -216,11 +183,6 @@ def _is_for(pod: PodInfo, assumed: v1.ResourceClaim, cluster: ClusterView) -> bo
     """Return whether an assumed claim is for the pod or another member of its group."""
     consumers = {consumer.uid for consumer in assumed.status.reserved_for}
     return pod.uid in consumers or bool(consumers & member_uids(pod, cluster))
-
-
-def _allocation_key(claim: v1.ResourceClaim) -> Hashable:
-    """Return a key that differs for each allocation of each claim."""
-    return claim.metadata.uid, claim.status.allocation.SerializeToString(deterministic=True)
 
 
 def _check_classes(claim: ResourceClaim, devices: Devices) -> None:
