@@ -15,8 +15,8 @@ from podsched.actors.packing import (
     unpack_numbers,
     unpack_result,
 )
-from podsched.decide.evaluation.evaluation_result import EvaluationResult
-from podsched.decide.evaluation.sharding import EvaluationRequest
+from podsched.decide.accelerators.evaluation_result import EvaluationResult
+from podsched.decide.accelerators.sharding import EvaluationRequest
 from podsched.framework.plugin import CycleState
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Reason, Verdicts

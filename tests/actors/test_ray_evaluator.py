@@ -27,7 +27,7 @@ from podsched.actors.terms import Adoption, StaleTerm
 from podsched.cache.delta_encoder import DeltaEncoder
 from podsched.cache.deltas import shard_of
 from podsched.config.settings import EvaluatorSettings
-from podsched.decide.evaluation.sharding import EvaluationRequest
+from podsched.decide.accelerators.sharding import EvaluationRequest
 from podsched.framework.plugin import CycleState
 from podsched.telemetry.tracing import Tracer
 from support.engine_world import World, node

@@ -15,7 +15,10 @@ DECIDING = ("cache", "decide", "framework", "legacy", "plugins", "queue", "term"
 BOUNDS = {
     "podsched.decide.reference": (28, 4_090),
     "podsched.decide.decider": (32, 4_670),
-    "podsched.decide.evaluation.class_evaluation": (32, 5_810),
+    "podsched.decide.accelerators.class_evaluation": (32, 5_810),
+    "podsched.decide.accelerated": (57, 10_050),
+    "podsched.decide.pod_group": (62, 11_260),
+    "podsched.term.cycle.scheduling_cycle": (166, 26_800),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from podsched.decide.evaluation.selection import Selector
+from podsched.decide.accelerators.selection import Selector
 from podsched.framework.pods import PodInfo
 from support.term_world import TermWorld
 

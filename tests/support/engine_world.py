@@ -15,7 +15,7 @@ from podsched.cache.cache import Cache
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import load_config
 from podsched.config.plugins import ExtensionPoint, PluginSpec
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.plugin import Handle, Plugin, PluginFactory

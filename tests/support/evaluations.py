@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.totals import NO_TOTAL
 from podsched.decide.evaluation.filtering import run_filters
 from podsched.decide.evaluation.pre_filtering import run_pre_filter
 from podsched.decide.evaluation.scoring import run_pre_score, run_score
-from podsched.decide.evaluation.totals import NO_TOTAL
 from podsched.framework.filter_outcome import FilterOutcome
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo

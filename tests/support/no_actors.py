@@ -6,8 +6,8 @@ import asyncio
 
 from podsched.app.term_work import TermActors
 from podsched.cache.columns import Columns
+from podsched.decide.accelerators.sharding import RemoteEvaluator
 from podsched.decide.evaluation.dry_run import RemoteDryRun
-from podsched.decide.evaluation.sharding import RemoteEvaluator
 from podsched.term.writes.bind_queue import Binder
 
 

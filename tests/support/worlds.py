@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from podsched.config.load import default_config
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.pods import PodInfo

@@ -19,8 +19,8 @@ from podsched.cache.deltas import DeltaGapError
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses
 from podsched.config.profiles import Profile
+from podsched.decide.accelerators.sharding import EvaluationRequest, evaluate
 from podsched.decide.evaluation.dry_run import DryRunRequest, dry_run_rows
-from podsched.decide.evaluation.sharding import EvaluationRequest, evaluate
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.plugin_metrics import ProfileMeters
 from podsched.decide.runtime.profile_runtime import ProfileRuntime

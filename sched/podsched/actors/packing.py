@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from podsched.decide.accelerators.evaluation_result import EvaluationResult
+from podsched.decide.accelerators.sharding import EvaluationRequest
 from podsched.decide.evaluation.dry_run import DryRunRequest
-from podsched.decide.evaluation.evaluation_result import EvaluationResult
-from podsched.decide.evaluation.sharding import EvaluationRequest
 from podsched.framework.nodes import Bools
 from podsched.framework.plugin import CycleState
 from podsched.framework.verdicts import Reason, Rows, Verdicts

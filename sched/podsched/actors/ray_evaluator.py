@@ -18,9 +18,9 @@ import numpy as np
 from podsched.actors.packing import pack_dry_run_request, pack_request, pack_rows
 from podsched.actors.ray_cluster import RayMetrics
 from podsched.actors.shard_sync import Shards
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation, PendingEvaluation
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation, PendingEvaluation
+from podsched.decide.accelerators.sharding import adopt, request_for
 from podsched.decide.evaluation.dry_run import DryRunRequest, DryRunResult
-from podsched.decide.evaluation.sharding import adopt, request_for
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows

@@ -22,8 +22,8 @@ from podsched.actors.named_actor import NamedActor
 from podsched.actors.packing import dump, load, unpack_result
 from podsched.actors.ray_cluster import LaterTerm, RayCluster, RayUnavailable
 from podsched.cache.delta_encoder import DeltaEncoder
+from podsched.decide.accelerators.evaluation_result import EvaluationResult
 from podsched.decide.evaluation.dry_run import DryRunResult, without_rows
-from podsched.decide.evaluation.evaluation_result import EvaluationResult
 from podsched.framework.verdicts import Rows
 from podsched.telemetry.logs import get_logger
 

@@ -11,8 +11,8 @@ from typing import Protocol
 from podsched.cache.columns import Columns
 from podsched.config.load import SchedulerConfiguration
 from podsched.config.settings import ControllerSettings, SchedulerSettings
+from podsched.decide.accelerators.sharding import RemoteEvaluator
 from podsched.decide.evaluation.dry_run import RemoteDryRun
-from podsched.decide.evaluation.sharding import RemoteEvaluator
 from podsched.decide.extenders.calls import Extenders
 from podsched.framework.plugin import PluginFactory
 from podsched.lib.files import read_file

@@ -12,18 +12,18 @@ import numpy as np
 
 from podsched.config.plugins import ExtensionPoint
 from podsched.decide.accelerator import Accelerator
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
 from podsched.decide.accelerators.incremental import Evaluations, Incremental
+from podsched.decide.accelerators.selection import Selector
+from podsched.decide.accelerators.sharding import RemoteEvaluator
 from podsched.decide.accelerators.variant_decisions import VariantDecisions
 from podsched.decide.best_fit import Domains
 from podsched.decide.decider import Decider
 from podsched.decide.decision import Decision, ShouldStop
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.dry_run import RemoteDryRun
 from podsched.decide.evaluation.filtering import ProfileFilters, Settled, rejected_everywhere
 from podsched.decide.evaluation.projections import StampedCluster
 from podsched.decide.evaluation.sampling import Rotation
-from podsched.decide.evaluation.selection import Selector
-from podsched.decide.evaluation.sharding import RemoteEvaluator
 from podsched.decide.keys import Keys
 from podsched.decide.post_filtering import run_post_filter, try_ahead, try_some
 from podsched.decide.runtime.group_plugins import group_plugins

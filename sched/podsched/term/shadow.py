@@ -21,8 +21,8 @@ from podsched.api.objects import Pod, copy_of
 from podsched.cache.cache import Cache
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import SchedulerConfiguration
-from podsched.decide.evaluation.score_details import details_of
-from podsched.decide.evaluation.selection import Selector
+from podsched.decide.accelerators.score_details import details_of
+from podsched.decide.accelerators.selection import Selector
 from podsched.framework.plugin import PluginFactory
 from podsched.framework.pods import PodInfo
 from podsched.serve.client.informer import Event

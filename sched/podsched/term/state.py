@@ -17,8 +17,8 @@ from podsched.cache.cache import Cache
 from podsched.cache.changes import Anomaly, Applied, Change, PendingChange
 from podsched.config.load import SchedulerConfiguration
 from podsched.decide.accelerated import AcceleratedDecider
+from podsched.decide.accelerators.sharding import RemoteEvaluator
 from podsched.decide.evaluation.dry_run import RemoteDryRun
-from podsched.decide.evaluation.sharding import RemoteEvaluator
 from podsched.decide.extenders.wire import EXTENDER_NAME
 from podsched.decide.runtime.plugin_handle import Chance, PluginHandle
 from podsched.decide.runtime.plugin_metrics import ProfileMeters

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.cache.pod_class import make_pod_info
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.shared_columns import SharedColumns
 from podsched.decide.accelerators.variant_decisions import VariantIndex
 from podsched.decide.accelerators.variants import Variants
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.projections import EvaluationKey, Projections
-from podsched.decide.evaluation.shared_columns import SharedColumns
 from podsched.framework.pods import PodInfo
 from podsched.plugins.node_resources import loops as node_resources
 from support.engine_world import World, container, node, pod

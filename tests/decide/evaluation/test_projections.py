@@ -12,15 +12,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from podsched.cache.pod_class import make_pod_info
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.selection import Selector
+from podsched.decide.accelerators.shared_columns import SharedColumns
 from podsched.decide.evaluation.projections import (
     CurrentProjections,
     EvaluationKey,
     Projections,
     source_of,
 )
-from podsched.decide.evaluation.selection import Selector
-from podsched.decide.evaluation.shared_columns import SharedColumns
 from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.decide.evaluation import class_scores, feasibility
+from podsched.decide.accelerators import class_scores, feasibility
 from podsched.decide.evaluation.row_sets import NO_ROWS, union
 from podsched.framework.verdicts import Rows
 from support.engine_world import World

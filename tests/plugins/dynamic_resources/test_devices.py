@@ -12,7 +12,7 @@ from podsched.actors.packing import load, pack_request
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import DeviceTaintRule, ResourceClaim, ResourceSlice
 from podsched.cache.objects import ClusterState
-from podsched.decide.evaluation.sharding import EvaluationRequest
+from podsched.decide.accelerators.sharding import EvaluationRequest
 from podsched.framework.plugin import CycleState
 from podsched.plugins.dynamic_resources import devices, model
 from podsched.plugins.dynamic_resources.devices import Devices, KnownDevices

@@ -29,7 +29,7 @@ from podsched.ask.whatif.deciding import Outcome
 from podsched.ask.whatif.world import World
 from podsched.cache.zones import zone_of
 from podsched.config.plugins import IN_TREE_PLUGINS
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.diagnosis import Diagnosis, distinct_statuses
 from podsched.decide.evaluation.filtering import run_filters
 from podsched.decide.runtime.plugin_calls import PluginFailure

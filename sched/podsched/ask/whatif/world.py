@@ -28,7 +28,7 @@ from podsched.ask.whatif.world_changes import WorldChanges, WorldProfiles
 from podsched.cache.cache import Cache
 from podsched.config.load import SchedulerConfiguration
 from podsched.decide.accelerated import AcceleratedDecider
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
 from podsched.decide.runtime.plugin_handle import Chance
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.simulated_handle import SimulatedHandle

@@ -1,6 +1,6 @@
 """Decide from kept evaluations; only rows that changed are evaluated again.
 
-An evaluation (``decide.evaluation.class_evaluation``) has the feasible rows for pods of a key, and
+An evaluation (``accelerators.class_evaluation``) has the feasible rows for pods of a key, and
 their scores. It is refreshed before each decision or, with look-ahead, before several.
 """
 
@@ -13,12 +13,12 @@ from itertools import islice
 from typing import ClassVar
 
 from podsched.decide.accelerator import Batch
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.score_details import details_of
+from podsched.decide.accelerators.selection import Ending, Placements, Selector
+from podsched.decide.accelerators.shared_columns import SharedColumns
 from podsched.decide.decision import Decided, Decision, KeptDetails
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.sampling import Rotation
-from podsched.decide.evaluation.score_details import details_of
-from podsched.decide.evaluation.selection import Ending, Placements, Selector
-from podsched.decide.evaluation.shared_columns import SharedColumns
 from podsched.decide.keys import Keys, PlacementKey
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView

@@ -19,11 +19,11 @@ from typing import ClassVar, Final
 import numpy as np
 
 from podsched.decide.accelerator import Batch
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
 from podsched.decide.accelerators.incremental import Evaluations
+from podsched.decide.accelerators.selection import Selector
 from podsched.decide.accelerators.variants import Variants
 from podsched.decide.decision import Decided, Decision, KeptDetails
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
-from podsched.decide.evaluation.selection import Selector
 from podsched.decide.keys import PlacementKey
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.framework.nodes import ClusterView

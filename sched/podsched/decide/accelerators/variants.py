@@ -30,15 +30,15 @@ from typing import Final
 
 import numpy as np
 
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.score_column import ScoreColumn
+from podsched.decide.accelerators.score_details import best_rows, put_together
+from podsched.decide.accelerators.totals import NO_TOTAL
 from podsched.decide.decision import ScoreDetails
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.filtering import filter_all
 from podsched.decide.evaluation.pre_filtering import pre_filter_one
 from podsched.decide.evaluation.row_sets import NO_ROWS
-from podsched.decide.evaluation.score_column import ScoreColumn
-from podsched.decide.evaluation.score_details import best_rows, put_together
 from podsched.decide.evaluation.scoring import SCORE_WORDING, in_range, pre_score_one, score_all
-from podsched.decide.evaluation.totals import NO_TOTAL
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.framework.lookahead import JointChoice, JointChoicePlugin
 from podsched.framework.nodes import Bools, ClusterView

@@ -28,10 +28,10 @@ from podsched.cache.cache import Cache
 from podsched.cache.trial import Trial
 from podsched.config.plugins import ExtensionPoint
 from podsched.decide.accelerated import AcceleratedDecider
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.selection import Selector
 from podsched.decide.decision import Decision
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.diagnosis import Diagnosis
-from podsched.decide.evaluation.selection import Selector
 from podsched.decide.extenders.calls import (
     ExtenderClient,
     Extenders,

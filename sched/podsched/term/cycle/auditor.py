@@ -21,7 +21,7 @@ from itertools import islice
 from podsched.cache.changes import Change
 from podsched.cache.trial import Trial
 from podsched.decide.accelerated import AcceleratedDecider
-from podsched.decide.evaluation.selection import Selector
+from podsched.decide.accelerators.selection import Selector
 from podsched.decide.pod_group import PodGroupAttempt
 from podsched.decide.pod_group_members import member_order
 from podsched.decide.runtime.profile_runtime import ProfileRuntime

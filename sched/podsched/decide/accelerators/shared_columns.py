@@ -32,11 +32,11 @@ from typing import Final
 
 import numpy as np
 
-from podsched.decide.evaluation.filter_column import FilterColumn
+from podsched.decide.accelerators.filter_column import FilterColumn
+from podsched.decide.accelerators.score_column import ScoreColumn
+from podsched.decide.accelerators.totals import RowGroups
 from podsched.decide.evaluation.row_sets import NO_ROWS
-from podsched.decide.evaluation.score_column import ScoreColumn
 from podsched.decide.evaluation.scoring import in_range
-from podsched.decide.evaluation.totals import RowGroups
 from podsched.framework.nodes import ClusterView
 from podsched.framework.verdicts import Rows, Scores, Verdicts
 

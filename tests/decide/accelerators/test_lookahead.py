@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.decide.evaluation.lookahead import LookaheadScores
-from podsched.decide.evaluation.totals import NO_TOTAL
+from podsched.decide.accelerators.lookahead import LookaheadScores
+from podsched.decide.accelerators.totals import NO_TOTAL
 from support.engine_world import World
 from support.examples import examples
 

@@ -29,14 +29,16 @@ from functools import partial
 
 import numpy as np
 
-from podsched.decide.evaluation.feasibility import (
+from podsched.decide.accelerators.feasibility import (
     Feasibility,
     FeasibleChange,
     RefreshScope,
     Sharing,
 )
+from podsched.decide.accelerators.score_column import ScoreColumn
+from podsched.decide.accelerators.shared_columns import SharedColumns
+from podsched.decide.accelerators.totals import RowGroups, Totals
 from podsched.decide.evaluation.row_sets import NO_ROWS, union
-from podsched.decide.evaluation.score_column import ScoreColumn
 from podsched.decide.evaluation.scoring import (
     SCORE_WORDING,
     in_range,
@@ -44,8 +46,6 @@ from podsched.decide.evaluation.scoring import (
     score_all,
     score_one,
 )
-from podsched.decide.evaluation.shared_columns import SharedColumns
-from podsched.decide.evaluation.totals import RowGroups, Totals
 from podsched.decide.runtime.plugin_metrics import EvaluationCost
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView

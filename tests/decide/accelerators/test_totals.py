@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.decide.evaluation.totals import NO_TOTAL, RowGroups
+from podsched.decide.accelerators.totals import NO_TOTAL, RowGroups
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(NO_TOTAL, 3)), min_size=1, max_size=12)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.decide.evaluation.selection import Ending, Selector
+from podsched.decide.accelerators.selection import Ending, Selector
 from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.decide.evaluation.score_details import RUNNERS_UP, best_rows, details_of
-from podsched.decide.evaluation.selection import Selector
-from podsched.decide.evaluation.totals import NO_TOTAL
+from podsched.decide.accelerators.score_details import RUNNERS_UP, best_rows, details_of
+from podsched.decide.accelerators.selection import Selector
+from podsched.decide.accelerators.totals import NO_TOTAL
 from support.engine_world import World
 from support.evaluations import from_scratch
 from support.examples import examples

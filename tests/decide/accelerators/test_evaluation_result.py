@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from podsched.decide.evaluation.evaluation_result import EvaluationResult, merge
+from podsched.decide.accelerators.evaluation_result import EvaluationResult, merge
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Reason, Verdicts
 

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 import pytest
 
 from podsched.api.manifest import from_manifest
-from podsched.decide.evaluation.plugin_inputs import PluginInputs
+from podsched.decide.accelerators.plugin_inputs import PluginInputs
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo

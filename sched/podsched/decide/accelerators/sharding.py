@@ -21,8 +21,8 @@ from typing import Protocol
 import numpy as np
 
 from podsched.cache.pod_class import PodClasses, make_pod_info
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation, PendingEvaluation
-from podsched.decide.evaluation.evaluation_result import EvaluationResult, merge
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation, PendingEvaluation
+from podsched.decide.accelerators.evaluation_result import EvaluationResult, merge
 from podsched.decide.evaluation.filtering import filter_one
 from podsched.decide.evaluation.scoring import score_one
 from podsched.decide.runtime.profile_runtime import ProfileRuntime

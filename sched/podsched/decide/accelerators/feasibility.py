@@ -18,13 +18,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from podsched.decide.evaluation.filter_column import FilterColumn
+from podsched.decide.accelerators.filter_column import FilterColumn
+from podsched.decide.accelerators.first_rejections import NO_NODE, FirstRejections
+from podsched.decide.accelerators.shared_columns import SharedColumns
 from podsched.decide.evaluation.filtering import filter_all, filter_one
-from podsched.decide.evaluation.first_rejections import NO_NODE, FirstRejections
 from podsched.decide.evaluation.nominated_rows import NominatedRows
 from podsched.decide.evaluation.pre_filtering import PreFilterOutcome
 from podsched.decide.evaluation.row_sets import NO_ROWS, union
-from podsched.decide.evaluation.shared_columns import SharedColumns
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
 from podsched.framework.nodes import Bools, ClusterView

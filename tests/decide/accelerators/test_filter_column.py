@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from podsched.decide.evaluation.filter_column import FilterColumn
+from podsched.decide.accelerators.filter_column import FilterColumn
 from podsched.decide.runtime.profile_runtime import Named
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Reason, Verdicts

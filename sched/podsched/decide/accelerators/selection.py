@@ -19,9 +19,9 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from podsched.decide.accelerators.batch_lookahead import BatchLookahead
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
 from podsched.decide.decision import ShouldStop
-from podsched.decide.evaluation.batch_lookahead import BatchLookahead
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.nominated_rows import nominated_row
 from podsched.decide.evaluation.row_sets import NO_ROWS
 from podsched.decide.evaluation.sampling import Rotation

@@ -35,11 +35,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
-from podsched.decide.evaluation.lookahead import LookaheadScores
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.lookahead import LookaheadScores
+from podsched.decide.accelerators.totals import NO_TOTAL
 from podsched.decide.evaluation.nominated_rows import nominated_node
 from podsched.decide.evaluation.row_sets import NO_ROWS
-from podsched.decide.evaluation.totals import NO_TOTAL
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.framework.lookahead import Lookahead, LooksPastReserve
 from podsched.framework.pods import PodInfo

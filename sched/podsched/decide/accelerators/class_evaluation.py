@@ -36,14 +36,14 @@ from types import MappingProxyType
 
 import numpy as np
 
-from podsched.decide.evaluation.class_scores import ClassScores
+from podsched.decide.accelerators.class_scores import ClassScores
+from podsched.decide.accelerators.evaluation_result import EvaluationResult
+from podsched.decide.accelerators.feasibility import Feasibility, RefreshScope, Sharing
+from podsched.decide.accelerators.plugin_inputs import PluginInputs
+from podsched.decide.accelerators.shared_columns import SharedColumns
 from podsched.decide.evaluation.diagnosis import Diagnosis
-from podsched.decide.evaluation.evaluation_result import EvaluationResult
-from podsched.decide.evaluation.feasibility import Feasibility, RefreshScope, Sharing
 from podsched.decide.evaluation.filtering import NOTHING_SETTLED, rejected_everywhere, run_filters
-from podsched.decide.evaluation.plugin_inputs import PluginInputs
 from podsched.decide.evaluation.pre_filtering import PreFilterOutcome
-from podsched.decide.evaluation.shared_columns import SharedColumns
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.plugin_metrics import EvaluationCost
 from podsched.decide.runtime.profile_runtime import ProfileRuntime

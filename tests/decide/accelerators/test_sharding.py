@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.cache.pod_class import PodClasses
-from podsched.decide.evaluation.class_evaluation import PendingEvaluation
-from podsched.decide.evaluation.evaluation_result import EvaluationResult
-from podsched.decide.evaluation.sharding import adopt, evaluate, request_for
+from podsched.decide.accelerators.class_evaluation import PendingEvaluation
+from podsched.decide.accelerators.evaluation_result import EvaluationResult
+from podsched.decide.accelerators.sharding import adopt, evaluate, request_for
 from support.engine_world import World
 from support.evaluations import from_scratch, seen
 from support.examples import examples

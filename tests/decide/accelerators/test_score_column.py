@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from podsched.decide.evaluation.lookahead import keeps_others_without
-from podsched.decide.evaluation.score_column import ScoreColumn
+from podsched.decide.accelerators.lookahead import keeps_others_without
+from podsched.decide.accelerators.score_column import ScoreColumn
 from podsched.decide.runtime.profile_runtime import Named
 from podsched.framework.plugin import CycleState, GroupScores, Traits
 from podsched.framework.verdicts import Scores

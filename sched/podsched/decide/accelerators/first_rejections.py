@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from podsched.decide.evaluation.filter_column import FilterColumn
+from podsched.decide.accelerators.filter_column import FilterColumn
 from podsched.decide.evaluation.filtering import renumbered
 from podsched.decide.evaluation.row_sets import NO_ROWS, union
 from podsched.decide.runtime.plugin_calls import PluginFailure

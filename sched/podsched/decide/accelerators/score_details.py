@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.totals import NO_TOTAL
 from podsched.decide.decision import RowScores, ScoreDetails
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
-from podsched.decide.evaluation.totals import NO_TOTAL
 from podsched.framework.verdicts import Rows, Scores
 
 #: Number of rows whose scores are kept besides the chosen row's.

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.decide.evaluation.batch_lookahead import NO_BARRIER, top_rows
-from podsched.decide.evaluation.totals import NO_TOTAL
+from podsched.decide.accelerators.batch_lookahead import NO_BARRIER, top_rows
+from podsched.decide.accelerators.totals import NO_TOTAL
 
 TOTALS = st.lists(st.integers(NO_TOTAL, 6), min_size=1, max_size=30)
 

@@ -7,7 +7,7 @@ from typing import cast
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from podsched.decide.evaluation.selection import Selector
+from podsched.decide.accelerators.selection import Selector
 from support.engine_world import World
 from support.evaluations import from_scratch, seen
 from support.examples import examples

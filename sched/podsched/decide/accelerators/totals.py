@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from podsched.decide.evaluation.score_column import ScoreColumn
+from podsched.decide.accelerators.score_column import ScoreColumn
 from podsched.framework.nodes import Bools
 from podsched.framework.verdicts import Rows, Scores
 

@@ -15,9 +15,9 @@ from podsched.api.objects import Pod
 from podsched.cache.cache import Cache
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import default_config
-from podsched.decide.evaluation.batch_lookahead import NoEffect
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
-from podsched.decide.evaluation.selection import Ending, Placements, Selector
+from podsched.decide.accelerators.batch_lookahead import NoEffect
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.selection import Ending, Placements, Selector
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.pods import PodInfo

@@ -27,11 +27,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.score_column import ScoreColumn
+from podsched.decide.accelerators.totals import NO_TOTAL
 from podsched.decide.evaluation.filtering import filter_one
-from podsched.decide.evaluation.score_column import ScoreColumn
 from podsched.decide.evaluation.scoring import score_one
-from podsched.decide.evaluation.totals import NO_TOTAL
 from podsched.framework.nodes import Bools, NodeColumns
 from podsched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE
 from podsched.framework.pods import PodInfo

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from podsched.cache.pod_class import make_pod_info
-from podsched.decide.evaluation.class_evaluation import ClassEvaluation
+from podsched.decide.accelerators.class_evaluation import ClassEvaluation
 from podsched.framework.filter_outcome import FilterOutcome
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
