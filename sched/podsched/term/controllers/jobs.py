@@ -99,7 +99,7 @@ class JobController(WorkloadController):
         if finished(owner) is not None:
             self._orphans.job_finished(owned)
             return
-        self._pod_writes.claim(key, owner, finalizer=JOB_TRACKING)
+        self._adoption.claim(key, owner, finalizer=JOB_TRACKING)
         # Before the evicted pods are released: they tell the next leader of it, too.
         if not owner.spec.suspend and _is_deactivated(owned, self._pod_of):
             request = object_patch(owner, {"spec": {"suspend": True}})

@@ -1,7 +1,7 @@
 """The pods of owners of one kind, and the writes under way for them.
 
-``pod_writes`` creates, deletes, adopts and releases pods. Pods are kept as short records, so that
-examining an owner with thousands of pods is quick.
+``pod_writes`` creates and deletes pods, ``pod_adoption`` adopts and releases them. Pods are kept as
+short records, so that examining an owner with thousands of pods is quick.
 
     a pod that                                  is
     an owner controls, and its selector matches a pod of the owner

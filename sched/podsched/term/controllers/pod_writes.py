@@ -1,22 +1,17 @@
-"""Creates, changes, deletes, adopts and releases the pods of owners of one kind; records events."""
+"""Creates, changes and deletes the pods of owners of one kind; records events about owners."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import islice
-from typing import Any
 
-from podsched.api.codec import write
-from podsched.api.conditions import is_finished, is_terminating
-from podsched.api.manifest import to_manifest
 from podsched.api.metadata_defaulting import generated_name
 from podsched.api.objects import AnyObject, ObjectMeta, Pod, PodTemplateSpec, object_key
-from podsched.api.owners import add_controller, controller_of, follow_template
+from podsched.api.owners import follow_template
 from podsched.lib.backoff import exponential
 from podsched.serve.client.errors import AlreadyExists, ClientError, NotFound
-from podsched.term.controllers.controller import find, metadata_patch, without_finalizer
+from podsched.term.controllers.controller import without_finalizer
 from podsched.term.controllers.owned_pods import (
     EXPECTED_FOR,
     MOST_AT_ONCE,
@@ -24,7 +19,7 @@ from podsched.term.controllers.owned_pods import (
     Owned,
     PodsOfOwners,
 )
-from podsched.term.controllers.pod_records import COMPLETION_INDEX, OwnedPod, completion_index
+from podsched.term.controllers.pod_records import OwnedPod
 from podsched.term.controllers.write_queues import Done, Writes
 from podsched.term.writes.event_recorder import EventRecorder
 from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
@@ -164,76 +159,6 @@ class PodWrites:
             owned.dropping.pop(record.uid, None)
             self.record(owner, "FailedDelete", f"Error deleting: {error}", "Warning")
 
-    # ------------------------------------------------------------------ adopting and releasing
-
-    def look_at(self, key: str, pod: Pod) -> None:
-        """Let the owners that select a pod without a controller adopt it."""
-        if controller_of(pod.metadata) is None:
-            self._pods.look_for_owners(key, pod)
-
-    def claim(self, key: str, owner: AnyObject, *, finalizer: str = "") -> None:
-        """Adopt the pods that match, and release those that do not.
-
-        ``finalizer``: is added to adopted pods and removed from released ones.
-        """
-        owned = self._pods.of(owner.metadata.uid)
-        if is_terminating(owner):
-            owned.adoptable.clear()
-            return
-        for pod_key in list(islice(owned.adoptable, MOST_AT_ONCE)):
-            del owned.adoptable[pod_key]
-            pod = find(self._pods.objects, Pod, pod_key)
-            if pod is not None and _is_adoptable(pod) and self._pods.selects(key, pod):
-                self._adopt(pod_key, pod, owner, finalizer)
-        strangers = [
-            pod
-            for pod in owned.pods.others.values()
-            if not pod.matches and not pod.is_deleting and pod.uid not in owned.releasing
-        ]
-        for record in strangers[:MOST_AT_ONCE]:
-            pod = find(self._pods.objects, Pod, record.key)
-            if pod is not None:
-                self._release(owned, record, pod, owner.metadata.uid, finalizer)
-        if owned.adoptable or len(strangers) > MOST_AT_ONCE:
-            self._pods.notify(key, at_once=True)
-
-    def _adopt(self, key: str, pod: Pod, owner: AnyObject, finalizer: str) -> None:
-        adopted = ObjectMeta(owner_references=pod.metadata.owner_references)
-        add_controller(adopted, owner)
-        change = write(adopted)
-        if finalizer:
-            change["finalizers"] = [*pod.metadata.finalizers, finalizer]
-        creating = self._pods.of(owner.metadata.uid).creating
-        creating[key] = Creation(
-            completion_index(pod.metadata.annotations.get(COMPLETION_INDEX, "")),
-            self._pods.now + EXPECTED_FOR,
-        )
-
-        def done(error: ClientError | None) -> None:
-            if error is not None:
-                creating.pop(key, None)
-
-        request = metadata_patch(pod, change)
-        self._requests.send(key, request, partial(self._look_again, key), done=done)
-
-    def _look_again(self, key: str) -> None:
-        pod = find(self._pods.objects, Pod, key)
-        if pod is not None and _is_adoptable(pod):
-            self._pods.look_for_owners(key, pod)
-
-    def _release(
-        self, owned: Owned, record: OwnedPod, pod: Pod, owner: str, finalizer: str
-    ) -> None:
-        references = to_manifest(pod)["metadata"]["ownerReferences"]
-        change: dict[str, Any] = {
-            "ownerReferences": [of for of in references if of["uid"] != owner] or None
-        }
-        if finalizer:
-            change["finalizers"] = [of for of in pod.metadata.finalizers if of != finalizer] or None
-        self.change(owned, record, metadata_patch(pod, change))
-
-    # ------------------------------------------------------------------ events
-
     def record(self, owner: ObjectMeta, reason: str, message: str, type_: str = "Normal") -> None:
         """Record an event about an owner, unless there have been very many."""
         if self._pods.of(owner.uid).events.take(self._pods.now):
@@ -245,9 +170,3 @@ class PodWrites:
                 controller=f"{self._pods.kind.name.lower()}-controller",
                 kind=self._pods.kind.name,
             )
-
-
-def _is_adoptable(pod: Pod) -> bool:
-    metadata = pod.metadata
-    is_free = controller_of(metadata) is None and not metadata.HasField("deletion_timestamp")
-    return is_free and not is_finished(pod)

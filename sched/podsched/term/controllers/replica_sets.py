@@ -50,7 +50,7 @@ class ReplicaSetController(WorkloadController):
     owner_kind = "ReplicaSet"
 
     def _sync(self, key: str, owner: ReplicaSet, owned: Owned, now: Instant) -> None:
-        self._pod_writes.claim(key, owner)
+        self._adoption.claim(key, owner)
         seen = _Seen(key, owner, owned, owned.active(), now)
         if not is_terminating(owner):
             self._scale(seen)

@@ -19,6 +19,7 @@ from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Controller, Instant, Objects
 from podsched.term.controllers.owned_pods import Owned, PodsOfOwners
+from podsched.term.controllers.pod_adoption import PodAdoption
 from podsched.term.controllers.pod_pass import PodPass
 from podsched.term.controllers.pod_writes import PodWrites
 from podsched.term.controllers.write_queues import Done, Writes
@@ -49,8 +50,9 @@ class WorkloadController(Controller):
             self.owner_kind, objects, selector_of=_selector_of, notify=self._notify
         )
         self._pod_writes = PodWrites(self._pods, writes, recorder)
+        self._adoption = PodAdoption(self._pods, writes, self._pod_writes)
         #: Owners for which no pods to adopt have been searched among all of their namespace.
-        self._unsearched = PodPass(objects, writes, self._pod_writes.look_at)
+        self._unsearched = PodPass(objects, writes, self._adoption.look_at)
 
     @property
     def kinds(self) -> tuple[str, ...]:
