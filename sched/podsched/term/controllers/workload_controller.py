@@ -111,17 +111,14 @@ class WorkloadController(Controller):
             owned.forget_lost(now.monotonic)
             with self._writes.skipping(self.owner_kind, key):
                 self._sync(key, owner, owned, now)
-            self._come_back(key, owned, now)
+            if owned.not_before > now.monotonic:
+                self._due.advance(key, owned.not_before)
+            if owned.creating:
+                self._due.advance(key, next(iter(owned.creating.values())).until)
             budget -= _PER_OWNER + len(owned.pods.all)
             if budget <= 0:
                 break
         return earliest(self._due.next_time(), now.monotonic + _PAUSE if self._unsearched else None)
-
-    def _come_back(self, key: str, owned: Owned, now: Instant) -> None:
-        if owned.not_before > now.monotonic:
-            self._due.advance(key, owned.not_before)
-        if owned.creating:
-            self._due.advance(key, next(iter(owned.creating.values())).until)
 
     @abstractmethod
     def _sync(self, key: str, owner: Any, owned: Owned, now: Instant) -> None:
