@@ -94,6 +94,11 @@ class Owned:
         for key in [key for key, made in self.creating.items() if made.until <= now]:
             del self.creating[key]
 
+    def forget_writes(self, uid: str) -> None:
+        """Drop the writes under way for a pod that is gone."""
+        for on_its_way in (self.deleting, self.dropping, self.releasing):
+            on_its_way.pop(uid, None)
+
 
 class Notify(Protocol):
     """Called with the key of an owner that must be examined."""
@@ -162,7 +167,9 @@ class PodsOfOwners:
             if after is None or after.uid != before.uid:
                 self._pod_left(key, before)
             if new is None or new.metadata.uid != old.metadata.uid:
-                self._forget_writes(before, old.metadata.uid)
+                owned = self._owned.get(before.uid)
+                if owned is not None:
+                    owned.forget_writes(old.metadata.uid)
         if not isinstance(new, Pod):
             return
         if after is not None:
@@ -194,12 +201,6 @@ class PodsOfOwners:
         if not owned.pods.all and self._uids.get(owner_key) != owner.uid:
             del self._owned[owner.uid]
         self.notify(owner_key)
-
-    def _forget_writes(self, owner: OwnerReference, uid: str) -> None:
-        owned = self._owned.get(owner.uid)
-        if owned is not None:
-            for on_its_way in (owned.deleting, owned.dropping, owned.releasing):
-                on_its_way.pop(uid, None)
 
     def _put(self, key: str, pod: Pod, owner: OwnerReference) -> None:
         owned = self._owned[owner.uid]
