@@ -246,7 +246,7 @@ class _Planner:
         if not self._judged.indexed:
             self._plan.create = [NewPod(-1, {})] * count
             return
-        taken = self._judged.ok | self._judged.failed_indexes | self._judged.taken()
+        taken = self._judged.ok | self._judged.failed_indexes | self._seen.taken()
         if self._judged.only_failed:
             taken |= Indexes.of(
                 pod.completion for pod in self._pods.others.values() if pod.is_terminating

@@ -31,6 +31,11 @@ class Seen(NamedTuple):
     now: float
     """Unix time."""
 
+    def taken(self) -> Indexes:
+        """Return the indexes of active pods, and of pods on their way."""
+        here = (pod.completion for pod in self.active if pod.completion >= 0)
+        return Indexes.of((*here, *(each for each in self.creating if each >= 0)))
+
 
 def is_indexed(job: Job) -> bool:
     """Return whether each pod of a Job has a completion index."""
@@ -43,7 +48,6 @@ class JobPods:
     def __init__(self, seen: Seen) -> None:
         self._seen, self._pods = seen, seen.pods
         self._job, self._spec, self._status = seen.job, seen.job.spec, seen.job.status
-        self._active = seen.active
         self.only_failed = self._spec.pod_replacement_policy == "Failed"
         self.indexed = is_indexed(seen.job)
         self.by_index = self.indexed and self._spec.HasField("backoff_limit_per_index")
@@ -106,7 +110,7 @@ class JobPods:
         self.failed_indexes = before | Indexes.of(
             pod.completion for pod in failed if self._ends_its_index(pod)
         )
-        done = self.ok | self.failed_indexes | self.taken() if failed else Indexes()
+        done = self.ok | self.failed_indexes | self._seen.taken() if failed else Indexes()
         for pod in failed:
             if pod.completion in done:
                 continue
@@ -117,11 +121,6 @@ class JobPods:
     def _is_later(self, pod: OwnedPod, last: OwnedPod) -> bool:
         more = sum(self.index_failures(pod)) >= sum(self.index_failures(last))
         return more and pod.finished_at >= last.finished_at
-
-    def taken(self) -> Indexes:
-        """Return the indexes of active pods, and of pods on their way."""
-        here = (pod.completion for pod in self._active if pod.completion >= 0)
-        return Indexes.of((*here, *(each for each in self._seen.creating if each >= 0)))
 
     def _ends_its_index(self, pod: OwnedPod) -> bool:
         failure = self.failure(pod)
