@@ -108,7 +108,10 @@ class Endings:
             self._at_limit.pop(key, None)
             self._were_ready.discard(key)
             # A new leader has not seen the pods, but the condition says that the unit was admitted.
-            admitted = key in self._running or self._has(key, QUOTA_RESERVED)
+            admitted = (
+                key in self._running
+                or true_condition(self._cluster, key, QUOTA_RESERVED) is not None
+            )
             self._running.discard(key)
             self._waiting.pop(key, None)
             if unit.waiting and not is_lone(key):
@@ -176,7 +179,7 @@ class Endings:
         pods = [pod for pod in unit.held.values() if not pod.terminating]
         # Once all pods have been Ready the limit no longer applies. The condition tells the next
         # leader so.
-        if self._has(key, PODS_READY):
+        if true_condition(self._cluster, key, PODS_READY) is not None:
             self._were_ready.add(key)
         elif pods and all(is_pod_ready(pod.pod) for pod in pods):
             self._were_ready.add(key)
@@ -215,9 +218,6 @@ class Endings:
         ending = Ending(EVICTED_BY_READINESS, text, late=count)
         self.current[key] = Ending(DEACTIVATED, _TOO_OFTEN, late=count) if too_often else ending
         requeuing.places.note_late(key, 0 if too_often else count, self._books.now)
-
-    def _has(self, key: str, type_: str) -> bool:
-        return true_condition(self._cluster, key, type_) is not None
 
     def next_time(self) -> float | None:
         """Return the next time at which a unit has to be ready, or reaches its limit."""
