@@ -32,7 +32,7 @@ from podsched.queues.victims import Preemptor, Search, Victim, preempted_message
 from podsched.term.admission.admission import Admission
 from podsched.term.admission.limits import asked_execution_time
 from podsched.term.admission.reserved_devices import PromisedDevice, assumed_devices
-from podsched.term.admission.units import level_of, unit_key
+from podsched.term.admission.units import Unit, level_of, unit_key
 from podsched.term.admission.usage import Flavors, flavors_annotation
 
 #: Max classes of pods with added tolerations that are kept.
@@ -163,21 +163,7 @@ class FlavorTerms:
             pods.name: {resource: one.flavor for resource, one in pods.flavors.items()}
             for pods in assignment.pod_sets
         }
-        self.members = self._first_members()
-
-    def _first_members(self) -> frozenset[str]:
-        """Return the uids of the pods that may start.
-
-        In partial admission these are fewer than wait: of each pod set the first ones.
-        """
-        left = {pods.name: pods.count for pods in self.assignment.pod_sets}
-        chosen = []
-        for uid in self._unit.waiting:
-            name = self._unit.sets.get(uid, "")
-            if left.get(name, 0) > 0:
-                left[name] -= 1
-                chosen.append(uid)
-        return frozenset(chosen)
+        self.members = _first_members(self._unit, assignment)
 
     def flavors_of(self, pod: PodInfo) -> Flavors:
         """Return the flavor of each resource of a pod.
@@ -246,7 +232,7 @@ class FlavorTerms:
         are all that use any quota that the unit needs, since these may be on the nodes it needs.
         """
         need, budgets = self.assignment.need, _budgets(self._cluster)
-        spared = self._spared(budgets) if budgets else frozenset()
+        spared = _spared(self._admission, budgets) if budgets else frozenset()
         snapshot = self._admission.snapshot
         for short in dict.fromkeys((self.assignment.short, frozenset(need))):
             if not short:
@@ -262,7 +248,7 @@ class FlavorTerms:
                 self.notes[one.workload.key] = note
             if self.victims:
                 self.message = PENDING.format(len(self.victims))
-                return Victims(self._pods(self.victims))
+                return Victims(_held_pods(self._admission, self.victims))
         return unschedulable(REASON_NO_VICTIMS)
 
     def _ask(self, search: Search, budgets: _Budgets) -> _Asking:
@@ -274,7 +260,7 @@ class FlavorTerms:
         try:
             victims = next(search)
             while True:
-                pods = self._pods(victims)
+                pods = _held_pods(self._admission, victims)
                 # Evict nothing for a unit that would then delay a promised start.
                 may_go = _permit(budgets, pods) and not self.delay(victims)
                 fits = (yield self._without(victims)) if may_go else False
@@ -291,25 +277,12 @@ class FlavorTerms:
         With promised starts, it includes placeholders for what the unit must leave to them; the
         unit starts, and ends, later by the grace period of its victims.
         """
-        reservations, pods = self._admission.reservations, self._pods(victims)
+        reservations, pods = self._admission.reservations, _held_pods(self._admission, victims)
         if not reservations.of:
             return pods
         keys = [one.workload.key for one in victims]
         beside = reservations.timetable.beside(self._workload, keys)
         return Try([*pods, *self.placeholders], beside.pods, beside.claims)
-
-    def _spared(self, budgets: _Budgets) -> frozenset[str]:
-        """Return the keys of workloads that no preemption may evict, because of their budgets."""
-        return frozenset(
-            key
-            for workloads in self._admission.snapshot.workloads.values()
-            for key in workloads
-            if not _permit(budgets, tuple(self._admission.units[key].held.values()))
-        )
-
-    def _pods(self, victims: Iterable[Victim]) -> tuple[PodInfo, ...]:
-        units = self._admission.units
-        return tuple(pod for one in victims for pod in units[one.workload.key].held.values())
 
     def note(self, victim: PodInfo) -> str:
         return self.notes.get(unit_key(victim), "")
@@ -379,12 +352,42 @@ def terms_of(kinds: NodeKinds, workload: Workload, first: Assignment) -> Iterato
             yield FlavorTerms(kinds, workload, other)
 
 
+def _first_members(unit: Unit, assignment: Assignment) -> frozenset[str]:
+    """Return the uids of the pods that may start.
+
+    In partial admission these are fewer than wait: of each pod set the first ones.
+    """
+    left = {pods.name: pods.count for pods in assignment.pod_sets}
+    chosen = []
+    for uid in unit.waiting:
+        name = unit.sets.get(uid, "")
+        if left.get(name, 0) > 0:
+            left[name] -= 1
+            chosen.append(uid)
+    return frozenset(chosen)
+
+
+def _held_pods(admission: Admission, victims: Iterable[Victim]) -> tuple[PodInfo, ...]:
+    units = admission.units
+    return tuple(pod for one in victims for pod in units[one.workload.key].held.values())
+
+
 def _budgets(cluster: ClusterView) -> _Budgets:
     """Return the PodDisruptionBudgets. A preemption for a unit may exceed none of them."""
     return [
         (item.metadata.namespace, compile_selector(item.spec.selector), item.status)
         for item in cluster.list("PodDisruptionBudget")
     ]
+
+
+def _spared(admission: Admission, budgets: _Budgets) -> frozenset[str]:
+    """Return the keys of workloads that no preemption may evict, because of their budgets."""
+    return frozenset(
+        key
+        for workloads in admission.snapshot.workloads.values()
+        for key in workloads
+        if not _permit(budgets, tuple(admission.units[key].held.values()))
+    )
 
 
 def _permit(budgets: _Budgets, pods: Collection[PodInfo]) -> bool:
