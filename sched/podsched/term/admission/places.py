@@ -55,18 +55,44 @@ _READER: Final = TypeAdapter(_Place)
 _UNKNOWN: Final = _Place("", inf)
 
 
-class Places:
-    """The places of all jobs without a PodGroup.
+class _Jobs:
+    """The jobs of units: the Job of a lone pod, named by namespace and uid, or the group itself."""
 
-    A job is named by namespace and uid of the Job of lone pods, or by the key of a group. Pure.
-    """
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
+        self.lone: dict[str, _LonePod] = {}
+        """By key of a lone pod of a Job."""
+
+    def update(self, unit: Unit) -> str | None:
+        """Take in a changed unit; return the uid of what controls its pods, None for nothing."""
+        key = unit.key
+        self.lone.pop(key, None)
+        first = next(iter(unit.waiting.values() or unit.held.values()), None)
+        owner = None if first is None else controller_of(first.pod.metadata)
+        if first is None or owner is None:
+            return None
+        if is_lone(key) and owner.kind == "Job":
+            # Anybody may write owner references, also to Jobs of other namespaces.
+            job = f"{unit.namespace}/job:{owner.uid}"
+            self.lone[key] = _LonePod(job, first.creation_time)
+        return owner.uid
+
+    def of(self, key: str) -> str:
+        """Return the job of a unit; a lone pod that belongs to none stands for itself."""
+        return self.lone[key].job if key in self.lone else key
+
+    def has_place(self, key: str) -> bool:
+        """Whether the place of a unit's job is kept here."""
+        return not is_lone(self.of(key)) and stored_group(self._cluster, key) is None
+
+
+class Places:
+    """The places of all jobs without a PodGroup. Pure."""
 
     def __init__(self, cluster: ClusterView, *, by_creation: bool = False) -> None:
         """``by_creation``: pods that were not ready in time keep their place."""
-        self._cluster = cluster
         self._by_creation = by_creation
-        #: By key of a lone pod of a Job.
-        self._lone: dict[str, _LonePod] = {}
+        self._jobs = _Jobs(cluster)
         #: By job; the least recently used one first.
         self._of: dict[str, _Place] = {}
         #: By job: the unit and the pod whose condition has the place, and its text.
@@ -78,18 +104,9 @@ class Places:
 
     def update(self, unit: Unit) -> None:
         """Take in a changed unit."""
-        key = unit.key
-        self._lone.pop(key, None)
-        first = next(iter(unit.waiting.values() or unit.held.values()), None)
-        owner = None if first is None else controller_of(first.pod.metadata)
-        if first is None or owner is None:
-            return
-        if is_lone(key) and owner.kind == "Job":
-            # Anybody may write owner references, also to Jobs of other namespaces.
-            job = f"{unit.namespace}/job:{owner.uid}"
-            self._lone[key] = _LonePod(job, first.creation_time)
-        if self._has_place(key):
-            self._learn(unit, owner.uid)
+        owner = self._jobs.update(unit)
+        if owner is not None and self._jobs.has_place(unit.key):
+            self._learn(unit, owner)
 
     def _learn(self, unit: Unit, owner: str) -> None:
         """Update the place of a unit's job from its pods."""
@@ -102,20 +119,16 @@ class Places:
         for text in filter(None, map(_said, pods)):
             place = _merged(place, _parse(text))
         if place != known:
-            self._move_others(key)
+            # The other units of the job have another place now, too.
+            job, lone = self._jobs.of(key), self._jobs.lone
+            self.moved |= dict.fromkeys(k for k, one in lone.items() if one.job == job)
+            self.moved.pop(key, None)
         place = place._replace(created=min(place.created, created))
         self._keep(key, place)
         self._write(unit, place, created)
 
-    def _job(self, key: str) -> str:
-        """Return the job of a unit; a lone pod that belongs to none stands for itself."""
-        return self._lone[key].job if key in self._lone else key
-
     def _place(self, key: str) -> _Place:
-        return self._of.get(self._job(key), _UNKNOWN)
-
-    def _has_place(self, key: str) -> bool:
-        return not is_lone(self._job(key)) and stored_group(self._cluster, key) is None
+        return self._of.get(self._jobs.of(key), _UNKNOWN)
 
     # ------------------------------------------------------------------ not ready in time
 
@@ -135,7 +148,7 @@ class Places:
 
         0: the job is deactivated. A Job is suspended then, and begins anew once it is resumed.
         """
-        if not self._has_place(key):
+        if not self._jobs.has_place(key):
             return
         place = self._place(key)
         # Whole seconds, as the times at which its next pods are created.
@@ -143,14 +156,14 @@ class Places:
 
     def note_eviction(self, key: str) -> None:
         """Note that a unit is evicted for another reason."""
-        place = self._of.get(self._job(key))
+        place = self._of.get(self._jobs.of(key))
         if place is not None:
-            self._of[self._job(key)] = place._replace(goes_back=False)
+            self._of[self._jobs.of(key)] = place._replace(goes_back=False)
 
     def late_at(self, key: str) -> float:
         """Return when the job of a lone pod was late before the pod was created; 0.0 if never."""
         late = self._place(key).late
-        return late if key in self._lone and self._lone[key].created >= late else 0.0
+        return late if key in self._jobs.lone and self._jobs.lone[key].created >= late else 0.0
 
     # ------------------------------------------------------------------ the order in the queue
 
@@ -168,19 +181,13 @@ class Places:
         return workload
 
     def _keep(self, key: str, place: _Place) -> None:
-        name = self._job(key)
+        name = self._jobs.of(key)
         self._of.pop(name, None)
         self._of[name] = place
         if len(self._of) > _MOST_JOBS:
             oldest = next(iter(self._of))
             del self._of[oldest]
             self._carriers.pop(oldest, None)
-
-    def _move_others(self, key: str) -> None:
-        """Note the other units of a job, whose place was read just now."""
-        job = self._job(key)
-        self.moved |= dict.fromkeys(k for k, one in self._lone.items() if one.job == job)
-        self.moved.pop(key, None)
 
     # ------------------------------------------------------------------ for the next leader
 
@@ -189,9 +196,9 @@ class Places:
         pod = next(iter(unit.waiting.values()), None)
         if pod is None or not (place.created < created or place.late):
             return
-        job, text = self._job(unit.key), _text(place)
+        job, text = self._jobs.of(unit.key), _text(place)
         carrier, uid, written = self._carriers.get(job, ("", "", ""))
-        is_there = carrier in self._lone if carrier != unit.key else uid in unit.waiting
+        is_there = carrier in self._jobs.lone if carrier != unit.key else uid in unit.waiting
         if is_there and written == text:
             return
         self._carriers[job] = unit.key, pod.uid, text
