@@ -8,26 +8,27 @@ pause, and its depth is not limited by the stack.
 Three methods avoid choices that cannot lead to a solution:
 
 * ``equivalence``: a choice that equals a failed one is not tried again;
-* conflicts: choices on which a failure does not depend are not changed;
+* conflicts (``choices``): choices on which a failure does not depend are not changed;
 * ``supply``: a search ends where fewer devices are left than are wanted, and after the first
   failure if a request can never be satisfied.
-
-Conflicts are those of conflict-directed backjumping (Prosser, Hybrid Algorithms for the Constraint
-Satisfaction Problem, 1993). A set of choices is an int with one bit per open choice. A failed
-choice depends on the choices that hold a device that it could have used, or that hold counters or
-constraints for which a device was refused. Another device for any other choice would fail in the
-same way, so these are skipped.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator, Sequence
 from enum import Enum, auto
 from operator import attrgetter
 
 from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Level
+from podsched.plugins.dynamic_resources.choices import (
+    ALL_CHOICES,
+    AlternativeChoice,
+    Choice,
+    DeviceChoice,
+    Failed,
+    conflicts_of_state,
+)
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
 from podsched.plugins.dynamic_resources.model import MAX_RESULTS
 from podsched.plugins.dynamic_resources.supply import Supply, is_unsatisfiable
@@ -42,10 +43,6 @@ _DEVICES_PER_CHOICE = 10
 _EASY = 32
 
 
-#: Depends on all earlier choices.
-_ALL_CHOICES = -1
-
-
 class _Outcome(Enum):
     FOUND = auto()
     #: The claim's requests want more devices than a claim can get: other devices do not help. It is
@@ -54,85 +51,9 @@ class _Outcome(Enum):
     EXCEEDED = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    """There is no solution after the open choices.
-
-    ``conflicts``: the choices that the failure depends on, as a bit set: bit n for the open choice
-    with n others before it. ``within_order``: only devices after the device of the request's
-    previous place were tried.
-    """
-
-    conflicts: int
-    within_order: bool = False
-
-
-@dataclass(slots=True)
-class _Choice:
-    """An open choice for a request.
-
-    ``conflicts``: the earlier choices that failures so far depend on.
-    """
-
-    level: Level
-    conflicts: int = 0
-
-
-@dataclass(slots=True)
-class _AlternativeChoice(_Choice):
-    """The choice of an alternative of ``firstAvailable``; ``next``: the index of the next one."""
-
-    next: int = 0
-    all_exceeded: bool = True
-
-
-@dataclass(slots=True)
-class _DeviceChoice(_Choice):
-    """The choice of a device for a place of a request.
-
-    ``place``: 0 for the first device of the request. ``position``: the position of the next
-    candidate. ``skipped``: from and to which position candidates were not looked at, because none
-    can be had. ``busy``: suitable devices that are in use, or have too little capacity left;
-    ``refused``: those that were refused for counters, constraints or taints.
-    """
-
-    alternative: Alternative = field(kw_only=True)
-    place: int = field(kw_only=True)
-    position: int = field(kw_only=True)
-    skipped: tuple[int, int] = (0, 0)
-    taken: Taken | None = None
-    failed: set[Hashable] = field(default_factory=set)
-    busy: list[Candidate] = field(default_factory=list)
-    refused: list[Candidate] = field(default_factory=list)
-
-    def refused_for(self, holders: Iterable[tuple[int, Taken]]) -> int:
-        """Return the earlier choices because of which devices could not be taken.
-
-        ``holders``: the earlier choices that have taken a device, by their bit's number.
-        """
-        if not self.busy and not self.refused:
-            return 0
-        indexes = {candidate.index for candidate in (*self.busy, *self.refused)}
-        counters = {counter for candidate in self.refused for counter in candidate.counter_sets}
-        constraints = set(self.alternative.constraints) if self.refused else set()
-        found = 0
-        for depth, taken in holders:
-            other = taken.alternative
-            if (
-                taken.candidate.index in indexes
-                or (taken.has_counters and not counters.isdisjoint(taken.candidate.counter_sets))
-                or (
-                    other.claim_index == self.alternative.claim_index
-                    and not constraints.isdisjoint(other.constraints)
-                )
-            ):
-                found |= 1 << depth
-        return found
-
-
 _INDEX = attrgetter("index")
 
-_Step = _Choice | _Failed | _Outcome
+_Step = Choice | Failed | _Outcome
 
 
 class Search:
@@ -146,7 +67,7 @@ class Search:
         self._taken = taken
         self._equivalence = equivalence
         self._supply = Supply(levels, taken, equivalence)
-        self._open: list[_Choice] = []
+        self._open: list[Choice] = []
         #: The chosen alternative of each level.
         self.chosen: list[Alternative] = [level.alternatives[0] for level in levels]
         #: The number of choices that were made or changed.
@@ -161,8 +82,8 @@ class Search:
         """
         step = self._enter(0)
         while True:
-            outcome: _Failed | _Outcome | None = None
-            if isinstance(step, _Choice):
+            outcome: Failed | _Outcome | None = None
+            if isinstance(step, Choice):
                 self._open.append(step)
             elif step is _Outcome.FOUND or not self._open:
                 return step is _Outcome.FOUND
@@ -175,10 +96,10 @@ class Search:
             self.choices += 1
             yield from self._count_devices(_DEVICES_PER_CHOICE)
             last = self._open[-1]
-            if isinstance(last, _AlternativeChoice):
+            if isinstance(last, AlternativeChoice):
                 step = self._next_alternative(last, outcome)
             else:
-                assert isinstance(last, _DeviceChoice)
+                assert isinstance(last, DeviceChoice)
                 step = self._next_device(last, outcome)
 
     def _count_devices(self, count: int) -> Iterator[None]:
@@ -202,68 +123,70 @@ class Search:
             return _Outcome.FOUND
         level = self._levels[index]
         if self._equivalence.has_failed(level):
-            return _Failed(self._conflicts_of_state(level))
+            return Failed(conflicts_of_state(level, self._open, self._equivalence))
         if level.is_prioritized:
-            return _AlternativeChoice(level)
+            return AlternativeChoice(level, len(self._open))
         return self._place(level, level.alternatives[0], 0, 0)
 
     def _place(self, level: Level, alternative: Alternative, place: int, position: int) -> _Step:
         """Return the choice of a device for a place; after the last place, enter the next level."""
         if alternative.all_devices is not None and not alternative.all_devices:
             # Mode All without any device: of the choices so far, only another alternative can help.
-            return _Failed(self._last_choice() if level.is_prioritized else 0)
+            return Failed(self._open[-1].bit if level.is_prioritized else 0)
         if place >= alternative.count:
             return self._enter(level.index + 1)
         missing = alternative.count - place
         if len(self._taken.by_claim[level.claim_index]) + missing > MAX_RESULTS:
             return _Outcome.EXCEEDED
-        if self._lacks_devices(level, alternative, missing):
-            return _Failed(self._conflicts_of_state(level))
-        return _DeviceChoice(level, alternative=alternative, place=place, position=position)
+        is_hard = self._has_failed_once and self.choices >= _EASY
+        if is_hard and self._supply.lacks(alternative, level, missing):
+            return Failed(conflicts_of_state(level, self._open, self._equivalence))
+        return DeviceChoice(
+            level, len(self._open), alternative=alternative, place=place, position=position
+        )
 
     def _next_alternative(
-        self, choice: _AlternativeChoice, outcome: _Failed | _Outcome | None
+        self, choice: AlternativeChoice, outcome: Failed | _Outcome | None
     ) -> _Step:
         """Choose the next alternative; ``outcome`` is that of the previous one."""
-        if isinstance(outcome, _Failed):
+        if isinstance(outcome, Failed):
             choice.all_exceeded = False
-            if self._can_skip(choice, outcome):
+            if not choice.note(outcome) and self._equivalence.is_safe(choice.level):
                 return self._close(choice, outcome)
-            choice.conflicts |= outcome.conflicts & ~self._last_choice()
         elif outcome is not None:
             # How many devices the claim has already depends on the alternatives chosen before.
-            choice.conflicts = _ALL_CHOICES
+            choice.conflicts = ALL_CHOICES
         alternatives = choice.level.alternatives
         if choice.next == len(alternatives):
             exceeded = choice.all_exceeded
-            return self._close(choice, _Outcome.EXCEEDED if exceeded else _Failed(choice.conflicts))
+            return self._close(choice, _Outcome.EXCEEDED if exceeded else Failed(choice.conflicts))
         alternative = alternatives[choice.next]
         choice.next += 1
         self.chosen[choice.level.index] = alternative
         return self._place(choice.level, alternative, 0, 0)
 
-    def _next_device(self, choice: _DeviceChoice, outcome: _Failed | _Outcome | None) -> _Step:
+    def _next_device(self, choice: DeviceChoice, outcome: Failed | _Outcome | None) -> _Step:
         """Choose the next device; ``outcome`` is that of the previous one."""
         if choice.taken is not None:
             self._taken.give_back(choice.taken)
-            if not isinstance(outcome, _Failed):
+            if not isinstance(outcome, Failed):
                 return self._close(choice, _Outcome.EXCEEDED)
-            if self._can_skip(choice, outcome):
+            # A choice is not skipped if a selector or a constraint may raise an error.
+            if not choice.note(outcome) and self._equivalence.is_safe(choice.level):
                 if outcome.within_order:
-                    return self._exhausted(choice, outcome.conflicts)
+                    return self._exhausted(choice)
                 return self._close(choice, outcome)
-            choice.conflicts |= outcome.conflicts & ~self._last_choice()
             if choice.alternative.all_devices is not None:
                 # In mode All, each place has one device only.
-                return self._exhausted(choice, 0)
+                return self._exhausted(choice)
             failed = self._equivalence.choice(choice.level, choice.taken.candidate)
             choice.failed.add(failed)
         choice.taken = self._take_next(choice)
         if choice.taken is None:
-            return self._exhausted(choice, 0)
+            return self._exhausted(choice)
         return self._place(choice.level, choice.alternative, choice.place + 1, choice.position)
 
-    def _take_next(self, choice: _DeviceChoice) -> Taken | None:
+    def _take_next(self, choice: DeviceChoice) -> Taken | None:
         """Take the next device that can be taken, and return it, or None."""
         alternative, taken = choice.alternative, self._taken
         if alternative.all_devices is not None:
@@ -288,7 +211,7 @@ class Search:
             choice.refused.append(candidate)
         return None
 
-    def _next_candidates(self, choice: _DeviceChoice) -> Sequence[Candidate]:
+    def _next_candidates(self, choice: DeviceChoice) -> Sequence[Candidate]:
         """Return the devices to try; after the first failure, only those that are available."""
         devices: Sequence[Candidate] = self._candidates.devices
         position, first = choice.position, self._taken.first(choice.alternative)
@@ -300,62 +223,28 @@ class Search:
             position = bisect_left(devices, position, key=_INDEX)
         return devices[position:]
 
-    def _exhausted(self, choice: _DeviceChoice, conflicts: int) -> _Failed | _Outcome:
+    def _exhausted(self, choice: DeviceChoice) -> Failed | _Outcome:
         """Close the last choice after all of its devices failed."""
-        alternative, place = choice.alternative, choice.place
-        conflicts |= choice.conflicts
+        alternative, place, conflicts = choice.alternative, choice.place, choice.conflicts
         is_all = alternative.all_devices is not None
         if is_all and not self._equivalence.is_safe(choice.level):
-            conflicts = _ALL_CHOICES
-        elif conflicts != _ALL_CHOICES:
+            conflicts = ALL_CHOICES
+        elif conflicts != ALL_CHOICES:
             busy = (*self._candidates.devices[slice(*choice.skipped)], *choice.busy)
             choice.busy = [
                 candidate for candidate in busy if self._candidates.may_suit(alternative, candidate)
             ]
-            holders = (
-                (depth, other.taken)
-                for depth, other in enumerate(self._open[:-1])
-                if isinstance(other, _DeviceChoice) and other.taken is not None
-            )
-            conflicts |= choice.refused_for(holders)
+            conflicts |= choice.refused_for(self._open[:-1])
         if choice.level.is_prioritized and (is_all or not place):
             # The choice of the alternative is ``place + 1`` choices before the last. Another
             # alternative may succeed.
-            conflicts |= self._last_choice() >> (place + 1)
-        return self._close(choice, _Failed(conflicts, within_order=place > 0 and not is_all))
+            conflicts |= choice.bit >> (place + 1)
+        return self._close(choice, Failed(conflicts, within_order=place > 0 and not is_all))
 
-    def _can_skip(self, choice: _Choice, failed: _Failed) -> bool:
-        """Return whether other devices, or alternatives, of the last choice would fail, too.
-
-        A choice is not skipped if a selector or a constraint may raise an error.
-        """
-        depends = failed.conflicts & self._last_choice()
-        return not depends and self._equivalence.is_safe(choice.level)
-
-    def _close(self, choice: _Choice, outcome: _Failed | _Outcome) -> _Failed | _Outcome:
+    def _close(self, choice: Choice, outcome: Failed | _Outcome) -> Failed | _Outcome:
         """Close the last choice; return its outcome for the choice before."""
         self._open.pop()
         is_first = not self._open or self._open[-1].level is not choice.level
-        if is_first and isinstance(outcome, _Failed) and self.choices >= _EASY:
+        if is_first and isinstance(outcome, Failed) and self.choices >= _EASY:
             self._equivalence.remember_failure(choice.level)
         return outcome
-
-    def _last_choice(self) -> int:
-        """Return the bit of the last open choice."""
-        return 1 << (len(self._open) - 1)
-
-    def _lacks_devices(self, level: Level, alternative: Alternative, missing: int) -> bool:
-        """Return whether there are certainly too few devices; False in an easy search."""
-        is_hard = self._has_failed_once and self.choices >= _EASY
-        return is_hard and self._supply.lacks(alternative, level, missing)
-
-    def _conflicts_of_state(self, level: Level) -> int:
-        """Return the choices that the state before a request depends on."""
-        found = 0
-        for depth, choice in enumerate(self._open):
-            if isinstance(choice, _DeviceChoice) and choice.taken is not None:
-                if self._equivalence.is_in_state(level, choice.taken):
-                    found |= 1 << depth
-            elif choice.level.claim_index == level.claim_index:
-                found |= 1 << depth
-        return found
