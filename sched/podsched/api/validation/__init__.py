@@ -12,17 +12,20 @@ cloud would refuse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
+
+from google.protobuf.message import Message
 
 from podsched.api import names
 from podsched.api import objects as o
+from podsched.api.codec import write
 from podsched.api.field_errors import FieldError
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.names import NameRule
 from podsched.api.pod_parts import POD_PARTS
 from podsched.api.validation.meta import validate_metadata, validate_metadata_update
-from podsched.api.validation.place import Place
+from podsched.api.validation.place import IMMUTABLE, Place
 from podsched.api.validation.storable import validate_storable
 
 __all__ = ["validate", "validate_status"]
@@ -73,10 +76,19 @@ def validate(
     if check := _RULES.get((found.name, "")):
         check(at, message)
     if old is not None:
-        at.fixed_fields(found.fixed, message, old)
+        _check_fixed(at, found.fixed, message, old)
     if old is not None and (check := _RULES.get((found.name, f"_{part or 'update'}"))):
         check(at, message, old)
     return at.errors
+
+
+def _check_fixed(at: Place, names: Iterable[str], new: o.AnyObject, old: o.AnyObject) -> None:
+    """Check that fields that cannot change have not changed; the error shows what is new."""
+    for name in names:
+        now, field = getattr(new, name), new.DESCRIPTOR.fields_by_name[name].json_name
+        if now != getattr(old, name):
+            shown = write(new).get(field, None if isinstance(now, Message) else now)
+            at(field).invalid(shown, IMMUTABLE)
 
 
 def validate_status(kind: Kind | str, message: o.AnyObject, old: o.AnyObject) -> list[FieldError]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from podsched.api import objects as o
 from podsched.api.names import dns1123_label, dns1123_subdomain
@@ -46,8 +47,18 @@ def _check_address(at: Place, address: str, kind: str) -> None:
         _check_ip(at, address, version=4 if kind == "IPv4" else 6)
 
 
+def ip_of(at: Place, text: str) -> IPv4Address | IPv6Address | None:
+    """Check an IP address; return it, None if it is none."""
+    try:
+        return ip_address(text)
+    except ValueError:
+        reason = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+        at.invalid(text[:100], reason)
+        return None
+
+
 def _check_ip(at: Place, address: str, version: int = 0) -> None:
-    if (found := at.address(address)) is None:
+    if (found := ip_of(at, address)) is None:
         return
     if version and found.version != version:
         at.invalid(address, f"must be a valid IPv{version} address")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from collections.abc import Callable, Collection, Iterable, Iterator, Sized
 from operator import attrgetter
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
@@ -99,21 +98,6 @@ class Place:
         if value:
             self.rule(value, rule)
 
-    def address(self, text: str) -> IPv4Address | IPv6Address | None:
-        """Check an IP address; return it, None if it is none."""
-        try:
-            return ip_address(text)
-        except ValueError:
-            reason = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-            self.invalid(text[:100], reason)
-            return None
-
-    def one_volume_type(self, names: Sequence[str]) -> None:
-        """Check that a volume has one source; ``names``: the fields of those that it has."""
-        self.present(names, "must specify a volume type")
-        for name in names[1:]:
-            self(name).forbidden("may not specify more than 1 volume type")
-
     def one_of(self, value: str, supported: Collection[str], *, required: bool = False) -> None:
         """Check that a value is supported, or empty unless it is required."""
         if required:
@@ -153,14 +137,6 @@ class Place:
         if new != old:
             self.invalid(shown, IMMUTABLE)
 
-    def fixed_fields(self, names: Iterable[str], new: Message, old: Message) -> None:
-        """Check that fields of this one have not changed; the error shows what is new."""
-        for name in names:
-            now, field = getattr(new, name), new.DESCRIPTOR.fields_by_name[name].json_name
-            if now != getattr(old, name):
-                shown = write(new).get(field, None if isinstance(now, Message) else now)
-                self(field).invalid(shown, IMMUTABLE)
-
     # ------------------------------------------------------------------ lists
 
     def bounded(self, items: Sized, limit: int = MAX_ITEMS) -> bool:
@@ -183,7 +159,7 @@ class Place:
         left out.
         """
         path, errors = self.path, self.errors
-        for index, item in self._worth_checking(items, limit):
+        for index, item in _worth_checking(self, items, limit):
             yield Place(f"{path}[{index}]", errors), item
         if key and len(items) <= limit:
             self.different(items, key)
@@ -201,17 +177,18 @@ class Place:
 
     def keys(self, items: Collection[_Item], limit: int = MAX_ITEMS) -> Iterator[_Item]:
         """Yield the keys of a map, as many as ``each`` yields."""
-        for _, key in self._worth_checking(items, limit):
+        for _, key in _worth_checking(self, items, limit):
             yield key
 
-    def _worth_checking(self, items: Collection[_Item], limit: int) -> Iterator[tuple[int, _Item]]:
-        if not items or not self.bounded(items, limit):
+
+def _worth_checking(at: Place, items: Collection[_Item], limit: int) -> Iterator[tuple[int, _Item]]:
+    if not items or not at.bounded(items, limit):
+        return
+    enough = len(at.errors) + MOST_ERRORS
+    for index, item in enumerate(items):
+        if len(at.errors) >= enough:
             return
-        enough = len(self.errors) + MOST_ERRORS
-        for index, item in enumerate(items):
-            if len(self.errors) >= enough:
-                return
-            yield index, item
+        yield index, item
 
 
 def errors_of(

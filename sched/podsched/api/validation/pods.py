@@ -22,6 +22,7 @@ from podsched.api.validation.pod_updates import validate_pod_resize as validate_
 from podsched.api.validation.pod_updates import validate_pod_update as validate_pod_update
 from podsched.api.validation.queue_labels import validate_queue_group, validate_queue_labels
 from podsched.api.validation.storable import validate_storable
+from podsched.api.validation.storage import one_volume_type
 
 # Caches count entries, and what is remembered of a spec can be a hundred times as large as it is:
 # larger specs, which few pods share, are validated each time. With 512 entries instead of 2,048, an
@@ -249,7 +250,7 @@ def _check_volumes(at: Place, spec: o.PodSpec) -> None:
 
 def _check_source(at: Place, volume: o.Volume) -> None:
     sources = [field.json_name for field, _ in volume.ListFields() if field.name != "name"]
-    at.one_volume_type(sources)
+    one_volume_type(at, sources)
     if volume.HasField("persistent_volume_claim"):
         claim = volume.persistent_volume_claim.claim_name
         at("persistentVolumeClaim.claimName").name(claim, dns1123_subdomain)

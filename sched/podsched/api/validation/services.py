@@ -11,6 +11,7 @@ from podsched.api.services import (
     is_external,
     may_have_node_ports,
 )
+from podsched.api.validation.endpoints import ip_of
 from podsched.api.validation.meta import validate_labels
 from podsched.api.validation.place import Place
 
@@ -95,7 +96,7 @@ def _check_ips(at: Place, addresses: list[str]) -> None:
     if len(addresses) > 1:
         at.invalid(addresses, "may specify no more than one IP for each IP family")
     for each, address in at.each(addresses, 2):
-        found = each.address(address)
+        found = ip_of(each, address)
         if found is not None and address != str(found):
             each.invalid(address, f"must be written as {found}")
 

@@ -41,6 +41,13 @@ def volume_sources(spec: o.PersistentVolumeSpec) -> list[str]:
     )  # as Kubernetes looks
 
 
+def one_volume_type(at: Place, names: Sequence[str]) -> None:
+    """Check that a volume has one source; ``names``: the fields of those that it has."""
+    at.present(names, "must specify a volume type")
+    for name in names[1:]:
+        at(name).forbidden("may not specify more than 1 volume type")
+
+
 def validate_persistent_volume(at: Place, item: o.PersistentVolume) -> None:
     """Validate capacity, access modes, source, reclaim policy and node affinity."""
     spec, at = item.spec, at("spec")
@@ -54,7 +61,7 @@ def validate_persistent_volume(at: Place, item: o.PersistentVolume) -> None:
     at("persistentVolumeReclaimPolicy").one_of(spec.persistent_volume_reclaim_policy, policies)
     at("volumeMode").one_of(spec.volume_mode, _MODES)
     sources = volume_sources(spec)
-    at.one_volume_type(sources)
+    one_volume_type(at, sources)
     if spec.HasField("node_affinity"):
         validate_node_selector(at("nodeAffinity.required"), spec.node_affinity.required)
     elif "local" in sources:
