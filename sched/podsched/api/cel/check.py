@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
-from podsched.api.cel import types
+from podsched.api.cel import inference, types
 from podsched.api.cel.declarations import FUNCTIONS, Function
 from podsched.api.cel.errors import CompileError
 from podsched.api.cel.tree import Call, Fold, Ident, Literal, MakeList, MakeMap, Node, Select
@@ -130,7 +130,7 @@ class Checker:
         if prefix is not None and (named := self._function(f"{prefix}.{node.function}")):
             # A function within a namespace, and no method.
             node.function, node.target = named.name, None
-            return self._resolve(node, named)
+            return inference.resolve(self._types, node, named)
         if node.target is not None:
             self._check(node.target)
         function = self._function(node.function)
@@ -138,51 +138,10 @@ class Checker:
             raise CompileError(
                 f"undeclared reference to '{node.function}' (in container '')", node.position
             )
-        return self._resolve(node, function)
+        return inference.resolve(self._types, node, function)
 
     def _function(self, name: str) -> Function | None:
         return None if name in self._without else FUNCTIONS.get(name)
-
-    def _resolve(self, node: Call, function: Function) -> Type:
-        given = [child.type for child in node.children()]
-        if function.name in ("_&&_", "_||_"):
-            for argument in node.arguments:
-                if not self._types.assignable([argument.type], [types.BOOL]):
-                    self._mismatch(argument, types.BOOL, argument.type)
-            node.overloads = (function.overloads[0].name,)
-            return types.BOOL
-        result: Type | None = None
-        names = []
-        for overload in function.overloads:
-            if overload.is_method is (node.target is None):
-                continue
-            own, *wanted = self._types.instance((overload.result, *overload.parameters))
-            if not self._types.assignable(given, wanted):
-                continue
-            names.append(overload.name)
-            found = self._types.apply(own)
-            if result is None:
-                result = found
-            elif not result.is_dynamic and found != result:
-                result = DYN
-        if result is None:
-            arguments = ", ".join(str(self._types.apply(t, final=True)) for t in given)
-            reason = f"found no matching overload for '{function.name}' applied to '({arguments})'"
-            raise CompileError(reason, node.position)
-        node.overloads = tuple(names)
-        return result
-
-    def _mismatch(self, node: Node, expected: Type, found: Type) -> NoReturn:
-        expected, found = (self._types.apply(t, final=True) for t in (expected, found))
-        raise CompileError(f"expected type '{expected}' but found '{found}'", node.position)
-
-    def _join(self, node: Node, before: Type | None, found: Type) -> Type:
-        if before is None:
-            return found
-        # Outside of ``format``, elements that differ are found when the tree is validated.
-        if not self._types.assignable([before], [found]):
-            return DYN
-        return types.most_general(before, found)
 
     def _unwrapped(self, node: Node, optional: bool) -> Type:
         """Return the type of an element, for an optional one that of its value."""
@@ -192,60 +151,39 @@ class Checker:
         if found.name == "optional_type":
             return found.parameters[0]
         if not found.is_dynamic:
-            self._mismatch(node, types.optional_of(found), found)
+            inference.mismatch(self._types, node, types.optional_of(found), found)
         return found
 
     def _list(self, node: MakeList) -> Type:
         joined: Type | None = None
         for index, element in enumerate(node.elements):
             found = self._unwrapped(element, index in node.optional)
-            joined = self._join(element, joined, found)
+            joined = inference.join(self._types, joined, found)
         return types.list_of(joined or self._types.fresh())
 
     def _map(self, node: MakeMap) -> Type:
         keys: Type | None = None
         values: Type | None = None
         for index, (key, value) in enumerate(node.entries):
-            keys = self._join(key, keys, self._check(key))
-            values = self._join(value, values, self._unwrapped(value, index in node.optional))
+            keys = inference.join(self._types, keys, self._check(key))
+            values = inference.join(
+                self._types, values, self._unwrapped(value, index in node.optional)
+            )
         return types.map_of(keys or self._types.fresh(), values or self._types.fresh())
 
     def _fold(self, node: Fold) -> Type:
         self._check(node.range)
         start = self._check(node.start)
         self._scopes.append({node.accumulator: start})
-        self._scopes.append(self._iteration(node))
+        self._scopes.append(inference.variables_of(self._types, node))
         self._check(node.condition)
-        self._expect(node.condition, types.BOOL)
+        inference.expect(self._types, node.condition, types.BOOL)
         self._check(node.step)
-        self._expect(node.step, start)
+        inference.expect(self._types, node.step, start)
         self._scopes.pop()
         result = self._check(node.result)
         self._scopes.pop()
         return self._types.apply(result)
-
-    def _expect(self, node: Node, type_: Type) -> None:
-        if not self._types.assignable([type_], [node.type]):
-            self._mismatch(node, type_, node.type)
-
-    def _iteration(self, node: Fold) -> dict[str, Type]:
-        """Return the types of the variables of iteration."""
-        range_type = self._types.apply(node.range.type)
-        two = len(node.variables) == 2
-        if range_type.name == "list":
-            found = (types.INT, *range_type.parameters) if two else range_type.parameters
-        elif range_type.name == "map":
-            found = range_type.parameters if two else range_type.parameters[:1]
-        elif range_type != types.ANY and (range_type.is_dynamic or range_type.is_variable):
-            self._types.assignable([DYN], [range_type])
-            found = (DYN,) * len(node.variables)
-        else:
-            raise CompileError(
-                f"expression of type '{range_type}' cannot be range of a comprehension (must be"
-                " list, map, or dynamic)",
-                node.range.position,
-            )
-        return dict(zip(node.variables, found, strict=False))
 
 
 #: Types with no field that an expression could select.
