@@ -163,7 +163,7 @@ async def test_two_racing_for_one_node_never_take_more_than_its_room(world: Worl
             await core.creator.create(pod(name))
             while True:
                 seen = await revision(world)
-                await core.cache.wait_for(seen)
+                await core.cache.progress.wait_for(seen)
                 pods = [entry.decode() for entry in core.cache.objects(_POD).values()]
                 if sum(p.spec.node_name == "worker-2" for p in pods) >= room:  # type: ignore[union-attr]
                     return bound

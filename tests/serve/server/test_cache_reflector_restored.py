@@ -72,6 +72,8 @@ async def test_who_comes_with_a_revision_of_the_lost_history_is_told_to_list_aga
 
 
 async def test_who_waits_for_a_revision_of_the_lost_history_waits_no_longer(world: World) -> None:
-    waiting = asyncio.create_task(world.core.cache.wait_for(world.core.cache.revision + 1000))
+    waiting = asyncio.create_task(
+        world.core.cache.progress.wait_for(world.core.cache.revision + 1000)
+    )
     await lose(world)
     await asyncio.wait_for(waiting, 5)

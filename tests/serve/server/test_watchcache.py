@@ -124,7 +124,7 @@ def test_a_position_from_before_a_reload_is_expired(cache: WatchCache) -> None:
 
 async def test_whoever_waits_for_a_revision_is_woken_by_it(cache: WatchCache) -> None:
     """Not before it, and also by an empty batch."""
-    waiting = asyncio.ensure_future(cache.wait_for(5))
+    waiting = asyncio.ensure_future(cache.progress.wait_for(5))
     cache.apply(batch(put("a", 4)))
     await asyncio.sleep(0)
     assert not waiting.done()

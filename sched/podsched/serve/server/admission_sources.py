@@ -169,7 +169,7 @@ class AdmissionSources:
             if isinstance(item, Entry) and item.kind.name in _POLICIES
         ]
         if revisions:
-            await self._cache.settle(max(revisions))
+            await self._cache.progress.settle(max(revisions))
 
 
 def _by_namespace(cache: WatchCache) -> dict[str, list[LimitRange]]:

@@ -151,9 +151,9 @@ class CacheReflector:
                 revision = await self._current_revision()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_NUDGE_SECONDS):
-                        return await self._cache.wait_for(revision)
+                        return await self._cache.progress.wait_for(revision)
                 await self._nudge()
-                return await self._cache.wait_for(revision)
+                return await self._cache.progress.wait_for(revision)
         except TimeoutError:
             raise errors.unavailable("the watch cache stays behind etcd") from None
         except StoreError as error:

@@ -78,7 +78,7 @@ class ServerTelemetry:
                 metrics.storage_size_bytes.set(core.etcd.status.db_size)
             for kind in KINDS.values():
                 metrics.storage_objects.labels(kind.plural).set(len(cache.objects(kind)))
-                metrics.unreadable_objects.labels(kind.plural).set(cache.unreadable(kind))
+                metrics.unreadable_objects.labels(kind.plural).set(len(cache.unreadable(kind)))
 
         self._registry.before_collect(update)
 

@@ -108,7 +108,7 @@ class CertificateSigner:
         seen = (0, 0)
         cleaned = self._now()
         while True:
-            changed = self._cache.next_change()
+            changed = self._cache.progress.next_change()
             now = (self._cache.last_change(REQUESTS), self._cache.last_change(_NODE))
             if now != seen and (not self._cache.objects(REQUESTS) or await self.handle_all()):
                 seen = now

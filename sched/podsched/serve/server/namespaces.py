@@ -117,13 +117,16 @@ class Namespaces:
         if not revision:
             # They exist, or the store does not answer, which the objects' own writes will report.
             return
-        await self._cache.settle(revision)
+        await self._cache.progress.settle(revision)
 
     async def is_emptied(self, name: str) -> bool:
         """Return whether a namespace is terminating and contains no objects. Raises ApiError."""
         await self._reflector.wait_until_fresh()
         return self._states().get(name) is False and not any(
-            key.startswith(f"{name}/") for kind in _CONTENT for key in self._cache.keys(kind)
+            key.startswith(f"{name}/")
+            for kind in _CONTENT
+            for keys in (self._cache.objects(kind), self._cache.unreadable(kind))
+            for key in keys
         )
 
     def _new(self, name: str) -> New:

@@ -13,23 +13,19 @@ Undecodable entries are excluded: an object that becomes undecodable counts as d
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from podsched.api.kinds import KINDS, Kind
-from podsched.lib.revisions import RevisionWaiters
+from podsched.serve.server.cache_progress import CacheProgress
 from podsched.serve.server.change_ring import Change, ChangeRing
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.kind_objects import Follower, KindObjects
-from podsched.serve.store.protocol import EventType, WatchBatch, WatchEvent
+from podsched.serve.store.protocol import EventType, WatchBatch
 
 T = TypeVar("T")
 M = TypeVar("M")
 
-#: Max seconds of ``settle``.
-_SETTLE_SECONDS = 1.0
 #: Max writes in flight whose bytes are remembered (``WrittenNotes``).
 _MAX_WRITTEN = 20_000
 
@@ -61,14 +57,17 @@ class WatchCache:
 
     def __init__(self, *, max_events: int, max_bytes: int) -> None:
         """Create an empty cache; max_events, max_bytes: of the ring, in changes and frames."""
-        self.revision = 0
+        self.progress = CacheProgress()
         self.loads = 0
         """How often ``load`` was called."""
         self.ring = ChangeRing(max_events=max_events, max_bytes=max_bytes)
         self.written = WrittenNotes()
         self._kinds = {name: KindObjects() for name in KINDS}
-        self._changed: asyncio.Future[None] | None = None
-        self._waiters = RevisionWaiters()
+
+    @property
+    def revision(self) -> int:
+        """The revision as of which these are etcd's objects."""
+        return self.progress.revision
 
     # ------------------------------------------------------------------ reading
 
@@ -100,14 +99,9 @@ class WatchCache:
         """Return the revision of the last change to an object of a kind."""
         return self._kinds[kind.name].last_change
 
-    def keys(self, kind: Kind) -> Iterator[str]:
-        """Yield the local keys of all stored objects of a kind, decodable or not."""
-        yield from self._kinds[kind.name].by_key
-        yield from self._kinds[kind.name].unreadable
-
-    def unreadable(self, kind: Kind) -> int:
-        """Return the number of undecodable entries of a kind."""
-        return len(self._kinds[kind.name].unreadable)
+    def unreadable(self, kind: Kind) -> Collection[str]:
+        """Return the local keys of a kind's undecodable entries."""
+        return self._kinds[kind.name].unreadable
 
     def follow(self, kind: Kind, changed: Follower) -> None:
         """Call ``changed`` for each object of a kind that changes.
@@ -122,12 +116,8 @@ class WatchCache:
     def load(self, entries: Iterable[Entry], revision: int) -> None:
         """Replace everything by all objects as of a revision; watchers must list again.
 
-        A revision lower than the present one means that etcd was restored from a backup. Tasks that
-        wait for later revisions are then woken, because those may never come.
+        The revision is lower than the present one if etcd was restored from a backup.
         """
-        if revision < self.revision:
-            self._waiters.release()
-        self.revision = revision
         self.loads += 1
         found: dict[str, list[Entry]] = {name: [] for name in KINDS}
         for entry in entries:
@@ -135,65 +125,28 @@ class WatchCache:
         for name, objects in self._kinds.items():
             objects.load(found[name], revision)
         self.ring.restart(revision)
-        self._advance(revision)
+        self.progress.restart(revision)
 
     def apply(self, batch: WatchBatch) -> None:
         """Apply the changes that follow those applied before."""
         for event in batch.events:
-            change = self._change_of(event)
-            if change is not None:
-                self.ring.add(change)
+            entry = Entry.of(event.kv)
+            if entry is None:
+                continue
+            objects, revision = self._kinds[entry.kind.name], event.kv.mod_revision
+            objects.last_change = revision
+            new = None
+            if event.type == EventType.DELETE:
+                old = objects.remove(entry.key)
+            elif self.written.is_readable(entry):
+                new, old = entry, objects.put(entry)
+            else:
+                # Watchers cannot get an undecodable object, so for them it is deleted.
+                old = objects.mark_unreadable(entry)
+            if new is not None or old is not None:
+                self.ring.add(Change(new, old, revision))
         self.ring.trim()
-        self._advance(batch.revision)
-
-    def _change_of(self, event: WatchEvent) -> Change | None:
-        """Apply one event to the objects; return the change, None if no object has changed."""
-        entry = Entry.of(event.kv)
-        if entry is None:
-            return None
-        objects, revision = self._kinds[entry.kind.name], event.kv.mod_revision
-        objects.last_change = revision
-        if event.type == EventType.DELETE:
-            old = objects.remove(entry.key)
-        elif self.written.is_readable(entry):
-            return Change(entry, objects.put(entry), revision)
-        else:
-            # Watchers cannot get an undecodable object, so for them it is deleted.
-            old = objects.mark_unreadable(entry)
-        return Change(None, old, revision) if old is not None else None
-
-    # ------------------------------------------------------------------ waiting
-
-    def _advance(self, revision: int) -> None:
-        self.revision = max(self.revision, revision)
-        self.wake()
-        self._waiters.reached(self.revision)
-
-    def wake(self) -> None:
-        """Wake all tasks that wait for a change."""
-        if self._changed is not None and not self._changed.done():
-            self._changed.set_result(None)
-        self._changed = None
-
-    def next_change(self) -> asyncio.Future[None]:
-        """Return a future that the next change completes; shared, so do not cancel it."""
-        if self._changed is None:
-            self._changed = asyncio.get_running_loop().create_future()
-        return self._changed
-
-    async def wait_for(self, revision: int) -> None:
-        """Wait until ``self.revision`` is at least ``revision``."""
-        if self.revision < revision:
-            await self._waiters.wait_for(revision)
-
-    async def settle(self, revision: int) -> None:
-        """Wait until the cache has a revision that this server has written, at most a second.
-
-        If the cache lags longer, this returns all the same: reads check their freshness themselves.
-        """
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_SETTLE_SECONDS):
-                await self.wait_for(revision)
+        self.progress.advance(batch.revision)
 
 
 class Derived(Generic[T]):

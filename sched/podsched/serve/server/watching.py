@@ -106,7 +106,7 @@ class Watcher:
     def close(self) -> None:
         """End all watches, so that the server can drain."""
         self._closing = True
-        self._cache.wake()
+        self._cache.progress.wake()
 
     def watch(
         self, request: WatchRequest, encoding: Encoding | None = None
@@ -234,7 +234,7 @@ class Watcher:
                 bookmark_at = clock() + encoding.idle
                 continue
             # ``wait_for`` would cancel the future, which all watches share.
-            await asyncio.wait([cache.next_change()], timeout=bookmark_at - clock())
+            await asyncio.wait([cache.progress.next_change()], timeout=bookmark_at - clock())
             pause = sent_at + max(_interval(sent), pace) - clock()
             if pause > 0:
                 await asyncio.sleep(pause)

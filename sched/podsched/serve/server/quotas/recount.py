@@ -189,7 +189,7 @@ class UsageRecounter:
                 await asyncio.sleep(_AFTER_FAULT)
                 continue
             if self._cache.revision == seen:
-                await asyncio.wait([self._cache.next_change()], timeout=_LOOK_EVERY)
+                await asyncio.wait([self._cache.progress.next_change()], timeout=_LOOK_EVERY)
             await asyncio.sleep(_PAUSE + _SPREAD * random.random())
 
     async def recounted(self, namespace: str) -> dict[str, Entry]:

@@ -148,7 +148,7 @@ class Reading:
             return
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
-                await cache.wait_for(version)
+                await cache.progress.wait_for(version)
         except TimeoutError:
             raise _not_reached(version, cache.revision) from None
 
