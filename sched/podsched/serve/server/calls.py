@@ -79,15 +79,15 @@ def streaming(
         del requests, context
         async with grpc_call:
             grpc_call.request = _decoded(parse, await grpc_call.only_request())
-            with grpc_call.stream():
+            with grpc_call.usage.stream():
                 # Sent separately: gRPC would otherwise send it with the first response, and if the
                 # client does not read that one, the call could not be ended.
                 await grpc_call.context.send_initial_metadata(())
                 async with aclosing(handle(grpc_call.request)) as responses:
                     async for response in responses:
-                        grpc_call.leave_seat()
+                        grpc_call.usage.leave_seat()
                         await grpc_call.write(response)
-                        await grpc_call.sent(len(response))
+                        await grpc_call.usage.sent(len(response))
 
     return grpc.stream_stream_rpc_method_handler(call)
 
@@ -111,14 +111,14 @@ def bidirectional(
         async with grpc_call:
             await grpc_call.arrive()
             await grpc_call.enter(0)
-            with grpc_call.stream():
-                grpc_call.leave_seat()  # an idle stream needs none
+            with grpc_call.usage.stream():
+                grpc_call.usage.leave_seat()  # an idle stream needs none
                 # By this the client learns that it may begin.
                 await grpc_call.context.send_initial_metadata(initial_metadata)
                 async with aclosing(handled) as responses:
                     async for response in responses:
                         await grpc_call.write(response)
-                        await grpc_call.sent(len(response))
+                        await grpc_call.usage.sent(len(response))
                         grpc_call.authenticate()  # rights may have been withdrawn meanwhile
 
     return grpc.stream_stream_rpc_method_handler(call)
@@ -198,7 +198,7 @@ class _GrpcCall(Call):
     async def only_request(self) -> bytes:
         """Authenticate the caller, read the request, and wait for a seat. Raises ApiError."""
         await self.arrive()
-        raw = await self.receive(self._read)
+        raw = await self.usage.receive(self._read)
         await self.enter(len(raw))
         return raw
 
@@ -213,7 +213,7 @@ class _GrpcCall(Call):
 
         gRPC keeps the response until the client has read it or disconnects.
         """
-        intake, size = self._intake, len(response)
+        intake, size = self.usage.intake, len(response)
         if intake is not None and size > SMALL_RESPONSE:
             intake.hold(size)
             self.context.add_done_callback(lambda _: intake.release(size))

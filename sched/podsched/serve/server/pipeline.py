@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -31,9 +30,9 @@ from podsched.serve.server.access.rights import UNRESTRICTED, Rights, rights, se
 from podsched.serve.server.audit.events import AuditedCall
 from podsched.serve.server.call_warnings import collect_warnings
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.fairness.gate import MAX_WATCHES, RETRY_AFTER, Gate
-from podsched.serve.server.fairness.intake import SMALL_RESPONSE, Intake
-from podsched.serve.server.fairness.turns import ITEM_SECONDS, Seat, set_seat
+from podsched.serve.server.fairness.gate import Gate
+from podsched.serve.server.fairness.turns import ITEM_SECONDS
+from podsched.serve.server.fairness.usage import CallUsage
 from podsched.serve.server.methods import METHODS, OTHER
 from podsched.serve.server.request_ids import request_id_of
 from podsched.telemetry.logs import get_logger
@@ -71,13 +70,10 @@ class Call:
     """
 
     __slots__ = (
-        "_intake",
         "_method",
         "_peer",
         "_pipeline",
         "_received",
-        "_seat",
-        "_size",
         "_span",
         "_started",
         "context",
@@ -87,6 +83,7 @@ class Call:
         "request_id",
         "response",
         "uri",
+        "usage",
         "warnings",
     )
 
@@ -112,9 +109,8 @@ class Call:
         self.request: Any = None
         #: The response of a unary call, kept because observers read the outcomes of batches.
         self.response = b""
-        self._seat: Seat | None = None
-        self._intake: Intake | None = None
-        self._size = 0
+        #: What the call uses of its flow.
+        self.usage = CallUsage(pipeline.gate, method)
         self._peer = ""
         #: Warnings of the handler, sent with the answer.
         self.warnings: Sequence[str] = ()
@@ -154,28 +150,15 @@ class Call:
             if self._pipeline.gate is not None:
                 await self._pipeline.gate.delay_refusal(self.peer)
             raise
-        gate, identity = self._pipeline.gate, self.identity
-        if gate is not None and identity is not None:
-            gate.call_arrived(identity, self.peer, self._method)
-
-    async def receive(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
-        """Read and return the request of an authenticated caller. Raises ApiError."""
-        gate, identity = self._pipeline.gate, self.identity
-        if gate is None or identity is None:
-            return await read()
-        raw, self._intake = await gate.receive(identity, self.peer, self._method, read)
-        self._size = len(raw)
-        return raw
+        if self._pipeline.gate is not None and self.identity is not None:
+            self.usage.arrive(self.identity, self.peer)
 
     async def enter(self, size: int) -> None:
         """Wait for a seat, which the call holds until it ends. Raises ApiError.
 
         size: bytes of the request.
         """
-        gate = self._pipeline.gate
-        if gate is not None and self.identity is not None:
-            self._seat = await gate.enter(self.identity, self.peer, self._method, size)
-            set_seat(self._seat)
+        await self.usage.enter(size)
         if self._pipeline.prepare is not None:
             await self._pipeline.prepare(rights())
 
@@ -183,49 +166,7 @@ class Call:
         """Charge the flow for a batch whose items are not charged one by one."""
         field = METHODS.get(self._method, OTHER).items
         if field:
-            self.charge(len(getattr(self.request, field)) * ITEM_SECONDS)
-
-    def charge(self, seconds: float) -> None:
-        """Charge seconds of the event loop to the caller's flow."""
-        if self._seat is not None:
-            self._seat.charge(seconds)
-
-    @contextmanager
-    def stream(self) -> Iterator[None]:
-        """Count the call as a stream of its flow within the block. Raises ApiError if too many."""
-        seat = self._seat
-        if seat is None:
-            yield
-            return
-        if seat.flow.watches >= MAX_WATCHES:
-            raise errors.too_many_requests(
-                f"this client has {MAX_WATCHES} watches open already", RETRY_AFTER
-            )
-        seat.flow.watches += 1
-        try:
-            yield
-        finally:
-            seat.flow.watches -= 1
-
-    def leave_seat(self) -> None:
-        """Release the seat before the call ends: a client may take long to read a stream."""
-        if self._seat is not None:
-            self._seat.leave()
-
-    def begin_answer(self, size: int) -> None:
-        """Count an answer of ``size`` bytes as held by the flow until the call has ended.
-
-        A large one releases the seat: a client that does not read it would keep out others.
-        """
-        if self._intake is not None and size > SMALL_RESPONSE:
-            self._intake.hold(size)
-            self._size += size
-            self.leave_seat()
-
-    async def sent(self, size: int) -> None:
-        """Charge the flow for a stream's response of ``size`` bytes; wait if it used too much."""
-        if self._seat is not None:
-            await self._seat.sent(size)
+            self.usage.charge(len(getattr(self.request, field)) * ITEM_SECONDS)
 
     async def fail(self, error: ApiError) -> BaseException:
         """End the call with an error; return the exception to be raised by the transport's code."""
@@ -244,9 +185,7 @@ class Call:
         Cancellation passes unchanged.
         """
         code = _code_of(error)
-        self.leave_seat()
-        if self._intake is not None:
-            self._intake.release(self._size)
+        self.usage.end()
         try:
             if isinstance(error, Exception):
                 shown = error

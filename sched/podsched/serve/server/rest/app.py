@@ -183,10 +183,10 @@ class _Exchange:
             async with asyncio.timeout(seconds) as limit, aclosing(body):
                 self._connection.on_lost = lambda: _expire(limit)
                 async for piece in body:
-                    call.leave_seat()
+                    call.usage.leave_seat()
                     if piece:
                         await self._unread(_write(response, piece))
-                        await call.sent(len(piece))
+                        await call.usage.sent(len(piece))
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -206,7 +206,7 @@ class _Exchange:
         loop = asyncio.get_running_loop()
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         writer.write(upgrade.head)
-        await relay(Stream(reader, writer), upgrade.stream, call.sent)
+        await relay(Stream(reader, writer), upgrade.stream, call.usage.sent)
 
     async def _unread(self, writing: Awaitable[object]) -> None:
         """Await a write, which may wait for the client. Raises ApiError if that takes too long."""

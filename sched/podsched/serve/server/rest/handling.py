@@ -142,9 +142,9 @@ class Handler:
                 call.act_as(another)
             # Before the call takes a seat: a client may take long to send its body.
             read = _nothing if request.method in _WITHOUT_BODY else request.receive
-            request = replace(request, body=await call.receive(read))
+            request = replace(request, body=await call.usage.receive(read))
             await call.enter(len(request.body))
-            call.charge(request.cost())
+            call.usage.charge(request.cost())
             if isinstance(found, Target) and found.subresource in PASSED_ON:
                 await self._pass_on(found, request, call, send)
                 return
@@ -157,10 +157,10 @@ class Handler:
             else:
                 answer = await self._of_no_object(request, segments, call)
             if isinstance(answer.body, bytes):
-                call.begin_answer(len(answer.body))
+                call.usage.begin_answer(len(answer.body))
                 await send(answer, call)
                 return
-            with call.stream():
+            with call.usage.stream():
                 await send(answer, call)
 
     async def _pass_on(self, target: Target, request: Request, call: Call, send: Send) -> None:
@@ -170,7 +170,7 @@ class Handler:
         kind = target.resource.kind.name
         call.request = v1.GetRequest(kind=kind, namespace=target.namespace, name=target.name)
         # A kubelet may take long to answer.
-        call.leave_seat()
+        call.usage.leave_seat()
         with self._proxying.admitted() as held:
             await send(await self._proxying.answer(target, request, held), call)
 
@@ -191,7 +191,7 @@ class Handler:
         """Answer a request that concerns no stored object. Raises ApiError."""
         if self._proxying is not None and self._metrics is not None and is_of_metrics(segments):
             # Kubelets may take long to answer.
-            call.leave_seat()
+            call.usage.leave_seat()
             with self._proxying.admitted():
                 return await self._metrics.answer(request, segments)
         return (
