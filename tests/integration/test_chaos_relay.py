@@ -85,24 +85,24 @@ async def test_what_is_sent_over_a_cut_link_arrives_once_it_is_mended() -> None:
         connection = await server.connect()
         await says(connection, b"one")
         assert await hears(connection) == b"one"
-        server.relay.impair(CUT)
+        server.relay.link.impair(CUT)
         await says(connection, b"two")
         with pytest.raises(TimeoutError):
             await hears(connection, within=0.2)
         assert server.got == b"one"
-        server.relay.restore(CUT)
+        server.relay.link.restore(CUT)
         assert await hears(connection) == b"two"
 
 
 async def test_a_new_connection_over_a_cut_link_is_neither_refused_nor_answered() -> None:
     async with echo() as server:
-        server.relay.impair(CUT)
+        server.relay.link.impair(CUT)
         await asyncio.sleep(0)
         connection = await server.connect()
         await says(connection, b"one")
         with pytest.raises(TimeoutError):
             await hears(connection, within=0.2)
-        server.relay.restore(CUT)
+        server.relay.link.restore(CUT)
         assert await hears(connection) == b"one"
 
 
@@ -110,12 +110,12 @@ async def test_over_a_half_open_link_requests_arrive_and_answers_do_not() -> Non
     async with echo() as server:
         half_open = LinkState(backward=False)
         connection = await server.connect()
-        server.relay.impair(half_open)
+        server.relay.link.impair(half_open)
         await says(connection, b"one")
         await eventually("the request arrives", lambda: server.got, b"one")
         with pytest.raises(TimeoutError):
             await hears(connection, within=0.2)
-        server.relay.restore(half_open)
+        server.relay.link.restore(half_open)
         assert await hears(connection) == b"one"
 
 
@@ -124,12 +124,12 @@ async def test_a_link_that_is_broken_twice_stays_broken_until_both_are_mended() 
         slow = LinkState(delay=0.01)
         connection = await server.connect()
         for state in (CUT, slow):
-            server.relay.impair(state)
-        server.relay.restore(slow)
+            server.relay.link.impair(state)
+        server.relay.link.restore(slow)
         await says(connection, b"one")
         with pytest.raises(TimeoutError):
             await hears(connection, within=0.2)
-        server.relay.restore(CUT)
+        server.relay.link.restore(CUT)
         assert await hears(connection) == b"one"
 
 
@@ -137,7 +137,7 @@ async def test_a_link_that_is_broken_twice_stays_broken_until_both_are_mended() 
 async def test_a_slow_or_lossy_link_delays_bytes(state: LinkState) -> None:
     async with echo() as server:
         connection = await server.connect()
-        server.relay.impair(state)
+        server.relay.link.impair(state)
         began = asyncio.get_running_loop().time()
         await says(connection, b"one")
         assert await hears(connection) == b"one"
@@ -172,9 +172,9 @@ async def test_connections_are_refused_while_the_target_does_not_listen() -> Non
     relay = relay_to(port, tasks)
     try:
         await eventually("the relay refuses", partial(is_refused, relay), True)
-        relay.impair(CUT)
+        relay.link.impair(CUT)
         await eventually("a cut link refuses nothing", partial(is_refused, relay), False)
-        relay.restore(CUT)
+        relay.link.restore(CUT)
         await eventually("the relay refuses again", partial(is_refused, relay), True)
         server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port)
         await eventually("the target listens", partial(is_refused, relay), False)

@@ -141,11 +141,11 @@ async def test_without_any_api_server_and_with_a_leader_that_reaches_none(
         assert not left or lasted > CUT_OFF_AFTER - SLACK
 
         cut = real.leader()
-        links.of[cut.spec.name].impair(CUT)
+        links.of[cut.spec.name].link.impair(CUT)
         await create(real, "cut")
         await eventually("the other leads", lambda: real.leader() is not cut)
         await eventually("it binds", lambda: real.bound("cut") == 20)
-        links.of[cut.spec.name].restore(CUT)
+        links.of[cut.spec.name].link.restore(CUT)
         await real.check_history("cut", 20)
 
 
@@ -173,14 +173,14 @@ async def test_a_leader_whose_watch_lags_until_its_history_is_gone_decides_on_wh
     options = {"replicas": 1, "nodes": 2, "node_cpu": "4", "route": links.to_api_servers}
     async with real_cluster(tmp_path, **options) as real:
         leader, (api,) = real.leader(), real.cluster.api_servers
-        links.of[leader.spec.name].impair(CUT)
+        links.of[leader.spec.name].link.impair(CUT)
         await bind_by_hand(real, "unseen", "node-0000", 4)
         restarts = api.restarts
         api.kill()
         await api.wait_restarted(restarts)
         await api.wait_ready()
         await real.client.create_pods(list(copies(pod_template(cpu="1"), "late", 4)))
-        links.of[leader.spec.name].restore(CUT)
+        links.of[leader.spec.name].link.restore(CUT)
         await eventually("all bound", lambda: real.bound("late") == 4)
         assert "Listing again" in leader.log_tail(1000)
         nodes = {key: nodes for key, nodes in real.observer.nodes_of.items() if "late" in key}
@@ -204,11 +204,11 @@ async def test_standbys_that_alone_cannot_reach_the_leader_leave_it_the_lock(
         relay = links.of[leader.spec.name]
         submitter = await real.submit("pod", 200, pause=0.3)
         claims = claims_of(real)  # several may claim it when all have just started
-        relay.impair(CUT)
+        relay.link.impair(CUT)
         await asyncio.sleep(3.0)  # longer than the liveness key's 2 s
         relay.reset()
         await asyncio.sleep(3.0)
-        relay.restore(CUT)
+        relay.link.restore(CUT)
         relay.reset()
         assert await submitter.wait() == 0
         await eventually("all bound", lambda: real.bound("pod") == 200)

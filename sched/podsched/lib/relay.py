@@ -40,6 +40,47 @@ class LinkState:
     loss: float = 0.0
 
 
+class Link:
+    """The faults of the link that a relay is in the place of."""
+
+    def __init__(self, chance: Callable[[], float]) -> None:
+        """chance: returns a random number in [0, 1)."""
+        self._chance = chance
+        self._states: list[LinkState] = []
+        self._changed = asyncio.Event()
+
+    def impair(self, state: LinkState) -> None:
+        """Add a fault until it is restored; several at a time add up to the worst of each."""
+        self._states.append(state)
+
+    def restore(self, state: LinkState) -> None:
+        """Remove a fault that ``impair`` has added; others stay."""
+        self._states.remove(state)
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def passing(self, *, forward: bool) -> None:
+        """Wait while a fault cuts a direction."""
+        while not self.passes(forward=forward):
+            await self._changed.wait()
+
+    def passes(self, *, forward: bool) -> bool:
+        """Return whether no fault cuts a direction."""
+        return all(w.forward if forward else w.backward for w in self._states)
+
+    def pause(self) -> float:
+        """Return the seconds of delay of one chunk: latency, and retransmissions after losses."""
+        if not self._states:
+            return 0.0
+        pause = max(state.delay for state in self._states)
+        loss = max(state.loss for state in self._states)
+        for resent in range(_DOUBLINGS):
+            if self._chance() >= loss:
+                break
+            pause += _RESEND * 2**resent
+        return pause
+
+
 class Relay:
     """Forwards connections to an address; it listens on ``port`` from its creation on."""
 
@@ -54,9 +95,7 @@ class Relay:
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
         self._tasks = tasks
-        self._chance = chance
-        self._states: list[LinkState] = []
-        self._changed = asyncio.Event()
+        self.link = Link(chance)
         self._connections: set[asyncio.Task[None]] = set()
         self._refusing = False
         self._listen_host = listen_host
@@ -70,16 +109,6 @@ class Relay:
     def address(self) -> str:
         """The "host:port" to connect to instead of the target."""
         return f"{self._listen_host}:{self.port}"
-
-    def impair(self, state: LinkState) -> None:
-        """Add a fault until it is restored; several at a time add up to the worst of each."""
-        self._states.append(state)
-
-    def restore(self, state: LinkState) -> None:
-        """Remove a fault that ``impair`` has added; others stay."""
-        self._states.remove(state)
-        self._changed.set()
-        self._changed = asyncio.Event()
 
     def reset(self) -> None:
         """Close all connections; new ones are accepted."""
@@ -99,7 +128,7 @@ class Relay:
                 await self._until_target_listens()
                 self._socket.listen(_BACKLOG)
                 self._refusing = False
-            await self._passing(forward=True)
+            await self.link.passing(forward=True)
             try:
                 client, _ = await loop.sock_accept(self._socket)
             except OSError:
@@ -145,7 +174,7 @@ class Relay:
 
     async def _until_target_listens(self) -> None:
         """Wait until the target accepts a connection, or a fault cuts the link to it."""
-        while self._passes(forward=True):
+        while self.link.passes(forward=True):
             with contextlib.suppress(OSError):
                 _, writer = await asyncio.open_connection(*self._target)
                 writer.transport.abort()
@@ -157,30 +186,10 @@ class Relay:
     ) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(_CHUNK):
-                await self._passing(forward=forward)
-                if pause := self._pause():
+                await self.link.passing(forward=forward)
+                if pause := self.link.pause():
                     await asyncio.sleep(pause)
                 sink.write(data)
                 await sink.drain()
             # A closed connection is not visible through a cut link either.
-            await self._passing(forward=forward)
-
-    async def _passing(self, *, forward: bool) -> None:
-        """Wait while a fault cuts a direction."""
-        while not self._passes(forward=forward):
-            await self._changed.wait()
-
-    def _passes(self, *, forward: bool) -> bool:
-        return all(w.forward if forward else w.backward for w in self._states)
-
-    def _pause(self) -> float:
-        """Return the seconds of delay of one chunk: latency, and retransmissions after losses."""
-        if not self._states:
-            return 0.0
-        pause = max(state.delay for state in self._states)
-        loss = max(state.loss for state in self._states)
-        for resent in range(_DOUBLINGS):
-            if self._chance() >= loss:
-                break
-            pause += _RESEND * 2**resent
-        return pause
+            await self.link.passing(forward=forward)

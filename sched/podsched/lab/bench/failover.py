@@ -273,7 +273,7 @@ class _Round:
             restarts, wall, began = leader.restarts, time.time(), time.monotonic()
             if self._fault == PARTITION:
                 for relay in self._links.of(leader.spec.name):
-                    relay.impair(CUT)
+                    relay.link.impair(CUT)
             else:
                 leader.kill(signal.Signals[self._fault])
             bound = await self._first_bound(created, began)
@@ -313,7 +313,7 @@ class _Round:
         """Repair the replica: connect, resume, or restart it."""
         if self._fault == PARTITION:
             for relay in self._links.of(leader.spec.name):
-                relay.restore(CUT)
+                relay.link.restore(CUT)
         elif self._fault == "SIGSTOP":
             leader.kill(signal.SIGCONT)
         else:

@@ -18,7 +18,7 @@ class Links:
     def __init__(self) -> None:
         self.state: list[LinkState] = []
         self.asked: list[tuple[str, str]] = []
-        self.links = self
+        self.links = self.link = self
 
     def between(self, source: str, target: str) -> list[Links]:
         self.asked.append((source, target))

@@ -40,12 +40,12 @@ async def _impaired(
 ) -> AsyncIterator[None]:
     relays = [relay for source, target in ends for relay in system.links.between(source, target)]
     for relay in relays:
-        relay.impair(state)
+        relay.link.impair(state)
     try:
         yield
     finally:
         for relay in relays:
-            relay.restore(state)
+            relay.link.restore(state)
 
 
 @asynccontextmanager
