@@ -191,17 +191,15 @@ class LocalRay:
 
     async def _until_joined(self, port: int, directory: Path) -> None:
         while True:
-            if await _listens(port, directory) and await self._can_be_joined(port):
-                return
+            if await _listens(port, directory):
+                driver = await self._run([sys.executable, "-c", _JOIN, f"127.0.0.1:{port}"])
+                try:
+                    if await driver.wait() == 0:
+                        return
+                finally:
+                    with contextlib.suppress(ProcessLookupError):
+                        driver.kill()
             await asyncio.sleep(0.1)
-
-    async def _can_be_joined(self, port: int) -> bool:
-        driver = await self._run([sys.executable, "-c", _JOIN, f"127.0.0.1:{port}"])
-        try:
-            return await driver.wait() == 0
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                driver.kill()
 
     async def wait(self) -> str:
         """Wait until the head has ended, and return how; a hung head is killed."""
