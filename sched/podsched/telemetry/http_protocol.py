@@ -132,7 +132,10 @@ class Protocol(web.RequestHandler):
         self._spent += spent
         self._cost += spent
         if self._spent >= TURN_SECONDS and not (self._close or self._force_close):
-            self._wait_until(self._turns.after(self._spent, now))
+            self._pause_transport_reading()
+            if self._turn is not None:
+                self._turn.cancel()
+            self._turn = self._loop.call_at(self._turns.after(self._spent, now), self._go_on)
             self._spent = 0.0
 
     def _parse_piece(self, piece: bytes) -> None:
@@ -182,12 +185,6 @@ class Protocol(web.RequestHandler):
         self._turn = self._loop.call_later(_LAST_ANSWERS, self.force_close)
         if self._waiter is None or self._waiter.done():
             self.close()
-
-    def _wait_until(self, when: float) -> None:
-        self._pause_transport_reading()
-        if self._turn is not None:
-            self._turn.cancel()
-        self._turn = self._loop.call_at(when, self._go_on)
 
     def _go_on(self) -> None:
         """Parse and read on, unless aiohttp has paused meanwhile."""

@@ -1,8 +1,8 @@
 """Runs the steps that every call to the API has in common, through gRPC or Kubernetes' REST API.
 
     arrive    authenticate the caller and set its rights; refusals are delayed
-    receive   read the request, within the limits of the caller's flow
-    enter     wait for a seat (``fairness``)
+    receive   read the request, within the limits of the caller's flow (``fairness.usage``)
+    enter     wait for a seat (``fairness.gate``)
     ...       the handler
     exit      release the seat, convert errors to statuses, write audit event, metrics and trace
 
