@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -327,6 +328,37 @@ def test_rows_that_a_trial_touched_are_in_the_journal() -> None:
         trial.assume(pod, "n1")
     changed = cache.columns.changed_since(position)
     assert changed is not None and changed.tolist() == [cache.columns.row_of("n1")]
+
+
+def calls_of_a_rollback(placements: int, nodes: int) -> int:
+    """Return how many functions a rollback of assumed pods calls in a cluster of some nodes."""
+    names = [f"n{number}" for number in range(nodes)]
+    cache = cluster_of(*names)
+    cache.columns.counter(APP)
+    for number in range(2 * nodes):
+        waiting(cache, f"bound{number}", node=names[number % nodes])
+    pods = [waiting(cache, f"p{number}", labels={"app": "a"}) for number in range(placements)]
+    trial = Trial(cache)
+    trial.__enter__()
+    trial.assume_many(pods, [names[number % 20] for number in range(placements)])
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        trial.__exit__(None, None, None)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_a_rollback_takes_time_in_proportion_to_the_placements_not_to_the_cluster() -> None:
+    few = calls_of_a_rollback(100, 20)
+    assert calls_of_a_rollback(100, 500) <= 1.05 * few
+    assert calls_of_a_rollback(400, 20) <= 4.2 * few
 
 
 def test_a_committed_trial_is_kept() -> None:
