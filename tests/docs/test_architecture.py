@@ -141,9 +141,9 @@ def test_a_walk_does_not_come_back_to_a_room_but_over_the_queue() -> None:
         check_rooms([queue, cycle, writes, cycle])
 
 
-@pytest.mark.parametrize("heading", ["### One pod, step by step", "### One fence, step by step"])
-def test_every_name_in_the_walks_exists(heading: str) -> None:
-    check_names(steps_of(DOCUMENT.read_text(), heading))
+@pytest.mark.parametrize("walk", ["One pod", "A group of pods", "One fence"])
+def test_every_name_in_the_walks_exists(walk: str) -> None:
+    check_names(steps_of(DOCUMENT.read_text(), f"### {walk}, step by step"))
 
 
 def test_a_pod_comes_back_to_no_room_but_over_the_queue() -> None:
