@@ -37,16 +37,16 @@ def stands_for(test: Path, source: Path) -> Path | None:
 
     ``test`` is relative to the folder of the tests. The longest name wins.
     """
-    room = source / test.parent
+    package = source / test.parent
     words = test.stem.removeprefix("test_").split("_")
     names = ("_".join(words[:count]) for count in range(len(words), 0, -1))
     for name in names:
-        if (room / f"{name}.py").is_file():
-            return room / f"{name}.py"
-        if (room / name).is_dir():
-            return room / name
-        if name == room.name and room.is_dir():
-            return room
+        if (package / f"{name}.py").is_file():
+            return package / f"{name}.py"
+        if (package / name).is_dir():
+            return package / name
+        if name == package.name and package.is_dir():
+            return package
     return None
 
 
@@ -63,10 +63,10 @@ def test_a_test_file_is_found_by_the_name_of_its_module(tmp_path: Path) -> None:
     assert found("term/cycle/test_waiting_pods_at_scale.py") == "term/cycle/waiting_pods.py"
     assert found("term/cycle/test_waiting_long.py") == "term/cycle/waiting.py"
     assert found("term/test_cycle_of_pods.py") == "term/cycle", "of a package"
-    assert found("term/test_term_at_scale.py") == "term", "of the room"
+    assert found("term/test_term_at_scale.py") == "term", "of the package"
     assert found("term/test_waiting_pods.py") is None, "in another folder"
     assert found("term/cycle/test_wait.py") is None, "of half a word"
-    assert found("queue/test_queue.py") is None, "of no room"
+    assert found("queue/test_queue.py") is None, "of no package"
 
 
 def unit_tests() -> list[Path]:

@@ -1,8 +1,8 @@
 """The walks of ARCHITECTURE.md, a pod's and a fence's, name what is there, in an order that holds.
 
 A walk is a numbered list. Each step names modules, classes or functions of podsched in backticks.
-The first name of a step says in which room it happens: a package, and within the engine the
-package below it. The walk does not come back to a room that it has left, but over the queue.
+The first name of a step says in which package it happens: one of the top level, or in the larger
+layers (``SUBDIVIDED``) one below that. A walk returns to a package it has left only over the queue.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import pytest
 DOCUMENT = Path(__file__).parents[2] / "ARCHITECTURE.md"
 MOST_STEPS = 20
 OVER_THE_QUEUE = "over the queue"
+#: The larger layers, whose packages count each for itself.
+SUBDIVIDED = ("term", "serve", "ask", "lab")
 
 
 def steps_of(document: str, heading: str) -> list[str]:
@@ -33,10 +35,10 @@ def names_of(step: str) -> list[str]:
     return re.findall(r"`(podsched(?:\.\w+)+)`", step)
 
 
-def room_of(name: str) -> str:
-    """Return the room of a name: ``queue``, ``serve.server``, ``term.cycle``, ``decide``."""
+def package_of(name: str) -> str:
+    """Return the package of a name: ``queue``, ``serve.server``, ``term.cycle``, ``decide``."""
     parts = name.split(".")[1:]
-    return ".".join(parts[:2] if parts[0] in ("term", "serve", "ask", "lab") else parts[:1])
+    return ".".join(parts[:2] if parts[0] in SUBDIVIDED else parts[:1])
 
 
 def resolve(name: str) -> object:
@@ -65,16 +67,16 @@ def check_names(steps: Sequence[str]) -> None:
             resolve(name)
 
 
-def check_rooms(steps: Sequence[str]) -> None:
+def check_packages(steps: Sequence[str]) -> None:
     left: set[str] = set()
     here = ""
     for step in steps:
-        room = room_of(names_of(step)[0])
-        if room == here:
+        package = package_of(names_of(step)[0])
+        if package == here:
             continue
         left.add(here)
-        assert room not in left or OVER_THE_QUEUE in step, f"back in {room}: {step}"
-        here = room
+        assert package not in left or OVER_THE_QUEUE in step, f"back in {package}: {step}"
+        here = package
 
 
 SAMPLE = """
@@ -82,7 +84,7 @@ SAMPLE = """
 
 ### One pod, step by step
 
-Some words, and `podsched.nobody.asks` in them.
+Some words, and `podsched.not.read` in them.
 
 1. `podsched.serve.server.service.Service.CreatePods` takes the pods
    and hands them to `podsched.serve.server.registry`.
@@ -104,7 +106,7 @@ def test_the_items_below_a_heading_are_read() -> None:
         ["podsched.queue.attempts.Attempts.pop"],
         ["podsched.decide.decider.Decider"],
     ]
-    assert [room_of(names_of(step)[0]) for step in steps] == ["serve.server", "queue", "decide"]
+    assert [package_of(names_of(step)[0]) for step in steps] == ["serve.server", "queue", "decide"]
     with pytest.raises(AssertionError, match="no heading"):
         steps_of(SAMPLE, "### One fence, step by step")
 
@@ -133,12 +135,12 @@ def test_a_walk_has_a_name_in_each_step_and_no_more_than_twenty_steps() -> None:
             check_names(steps)
 
 
-def test_a_walk_does_not_come_back_to_a_room_but_over_the_queue() -> None:
+def test_a_walk_returns_to_a_package_only_over_the_queue() -> None:
     queue, cycle, writes = "`podsched.queue`", "`podsched.term.cycle`", "`podsched.term.writes`"
-    check_rooms([queue, cycle, cycle, writes])
-    check_rooms([queue, cycle, writes, f"over the queue, {cycle} hears of it"])
+    check_packages([queue, cycle, cycle, writes])
+    check_packages([queue, cycle, writes, f"over the queue, {cycle} hears of it"])
     with pytest.raises(AssertionError, match="back in term"):
-        check_rooms([queue, cycle, writes, cycle])
+        check_packages([queue, cycle, writes, cycle])
 
 
 @pytest.mark.parametrize("walk", ["One pod", "A group of pods", "One fence"])
@@ -146,5 +148,5 @@ def test_every_name_in_the_walks_exists(walk: str) -> None:
     check_names(steps_of(DOCUMENT.read_text(), f"### {walk}, step by step"))
 
 
-def test_a_pod_comes_back_to_no_room_but_over_the_queue() -> None:
-    check_rooms(steps_of(DOCUMENT.read_text(), "### One pod, step by step"))
+def test_a_pod_returns_to_a_package_only_over_the_queue() -> None:
+    check_packages(steps_of(DOCUMENT.read_text(), "### One pod, step by step"))
