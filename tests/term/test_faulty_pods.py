@@ -65,7 +65,7 @@ def test_a_pod_that_is_bound_is_never_set_aside() -> None:
     assert not faulty.reason("default/bad", make_pod("bad", node="n1"))
 
 
-def test_a_lost_fence_is_nobodys_fault() -> None:
+def test_a_lost_fence_is_charged_to_no_pod() -> None:
     with pytest.raises(FenceLost), working_on(make_pod("a")):
         raise FenceLost("over")
 

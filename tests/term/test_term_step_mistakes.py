@@ -68,7 +68,7 @@ def begins_with_a_part(state: Any, effects: Any) -> Any:
 
 
 def stays_with_the_term(state: Any, then: Any, effects: Any) -> Any:
-    """Whoever is catching up does not hear that the term is over."""
+    """A replica that is catching up does not hear that the term is over."""
     if isinstance(state.phase, CatchingUp) and isinstance(then, Standby):
         return state
     return RIGHT["_leave"](state, then, effects)

@@ -144,7 +144,7 @@ def test_nodes_of_a_zone_are_given_up_one_in_ten_seconds(world: ControllerWorld)
     assert world.taints("n2") == NOT_READY
 
 
-def test_when_all_nodes_fall_silent_nobody_is_evicted(world: ControllerWorld) -> None:
+def test_when_all_nodes_fall_silent_no_pod_is_evicted(world: ControllerWorld) -> None:
     world.wait(60)
     assert [world.taints(name) for name in ("n1", "n2", "n3")] == [["unreachable:NoSchedule"]] * 3
     world.put(node_with(world.node("n3"), "True"))
@@ -174,7 +174,7 @@ def test_a_node_that_changes_while_its_taint_is_on_the_way_still_gets_it(
     assert world.taints("n1") == NOT_READY
 
 
-def test_a_node_that_has_never_reported_is_nobodys(world: ControllerWorld) -> None:
+def test_a_node_that_has_never_reported_is_left_alone(world: ControllerWorld) -> None:
     bare = Node()
     bare.metadata.name = "bare"
     world.put(bare)

@@ -272,7 +272,7 @@ def test_consumers_that_are_no_pods_are_not_judged(world: ControllerWorld) -> No
     assert claim(world).status.HasField("allocation")
 
 
-def test_an_allocation_that_nobody_has_reserved_stays_for_a_while(world: ControllerWorld) -> None:
+def test_an_unreserved_allocation_stays_for_a_while(world: ControllerWorld) -> None:
     world.put(allocated("c"))
     world.wait(IDLE)
     assert claim(world).status.HasField("allocation")
@@ -343,7 +343,7 @@ def test_a_deleted_claim_goes_when_no_pod_uses_it(world: ControllerWorld) -> Non
 
 
 def test_the_allocation_of_somebody_else_s_is_not_cleared(world: ControllerWorld) -> None:
-    """Without the scheduler's finalizer, whoever allocated the claim takes its devices back."""
+    """Without the scheduler's finalizer, the allocator of the claim takes its devices back."""
     world.put(allocated("c", "gone", finalizer=False))
     world.settle()
     assert not consumers(world)

@@ -53,7 +53,7 @@ def test_pods_that_tolerate_for_ever_stay(
     assert not world.evicted
 
 
-def test_taints_of_other_effects_drive_nobody_out(world: ControllerWorld) -> None:
+def test_taints_of_other_effects_evict_no_pod(world: ControllerWorld) -> None:
     world.put(tolerating())
     world.put(tainted("maint", effect="NoSchedule"))
     world.settle()

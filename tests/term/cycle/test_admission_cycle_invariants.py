@@ -12,7 +12,7 @@ from support.random_queues import run
 
 @given(seed=st.integers(0, 1_000_000))
 @examples(40, deadline=None)
-def test_usage_is_permitted_and_counted_and_nobody_is_forgotten(seed: int) -> None:
+def test_usage_is_permitted_and_counted_and_no_unit_is_forgotten(seed: int) -> None:
     """Also while leaders die, and jobs, nodes and quotas change."""
     run(seed, 60, backfills=False)
 

@@ -105,7 +105,7 @@ async def test_pods_that_name_the_job_of_another_namespace_do_not_delay_it() -> 
         world.check()
 
 
-async def test_flavors_that_no_message_can_contain_stop_nobody() -> None:
+async def test_flavors_that_no_message_can_contain_stop_no_other_unit() -> None:
     world, same = _world(8), {POD_SET_GROUP: "same"}
     # As a user of a Kubernetes cluster may write them.
     forged = {**same, FLAVORS_ANNOTATION: '{"cpu":"\\ud800"}'}

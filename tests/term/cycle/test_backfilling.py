@@ -140,7 +140,7 @@ async def test_an_annotation_that_is_nested_too_deeply_keeps_no_unit_from_starti
 
 
 @pytest.mark.parametrize("grace", [10**12, 2**63 - 1])
-async def test_a_grace_period_beyond_the_year_9999_stops_nobody(grace: int) -> None:
+async def test_a_grace_period_beyond_the_year_9999_stops_no_other_unit(grace: int) -> None:
     world = a_world()
     async with world.running():
         run(world, "endless", 6, 100, grace=grace)
@@ -154,7 +154,7 @@ async def test_a_grace_period_beyond_the_year_9999_stops_nobody(grace: int) -> N
         world.check()
 
 
-async def test_limits_that_add_up_to_more_than_the_year_9999_stop_nobody() -> None:
+async def test_limits_that_add_up_to_more_than_the_year_9999_stop_no_unit() -> None:
     world = a_world("Conservative")
     async with world.running():
         for index in range(40):
@@ -204,11 +204,11 @@ async def test_a_pod_that_lets_its_running_unit_end_later_waits_for_promised_sta
         run(world, "wide", 8, 50)
         await asyncio.sleep(1)
         start, _ = promised(world, "wide") or (0.0, [])
-        alike = {"activeDeadlineSeconds": 20, **_NO_GRACE}
-        gang(world, "g", "team", 1, cpu=1, spec=alike)
+        shorter = {"activeDeadlineSeconds": 20, **_NO_GRACE}
+        gang(world, "g", "team", 1, cpu=1, spec=shorter)
         await asyncio.sleep(1)
         of_group = {"schedulingGroup": {"podGroupName": "g"}}
-        job(world, "joins", "team", cpu=1, spec={**alike, **of_group})
+        job(world, "joins", "team", cpu=1, spec={**shorter, **of_group})
         await asyncio.sleep(1)
         job(world, "longer", "team", cpu=1, spec={**_NO_GRACE, **longer, **of_group})
         await asyncio.sleep(1)
@@ -243,7 +243,7 @@ async def _with_annotation(world: TermWorld, change: Callable[[dict[str, Any]], 
         {"nodes": {"\ud800": {"cpu": 1}}},
     ],
 )
-async def test_a_forged_reservation_stops_nobody(forged: dict[str, Any]) -> None:
+async def test_a_forged_reservation_stops_no_other_unit(forged: dict[str, Any]) -> None:
     world = a_world(nodes=2)
     async with world.running():
         await _with_annotation(world, lambda body: body.update(forged))
@@ -529,7 +529,7 @@ async def test_a_higher_priority_takes_a_reserved_start_and_says_so() -> None:
         assert condition(world, "wide", RESERVED)[1] == "Overtaken"
 
 
-async def test_a_unit_that_overtakes_is_not_blamed_for_its_limit() -> None:
+async def test_a_unit_that_overtakes_is_not_said_to_exceed_its_limit() -> None:
     world = a_world(nodes=2)
     async with world.running():
         run(world, "long", 6, 100)
@@ -904,7 +904,7 @@ async def test_settings_say_which_units_are_promised_a_start() -> None:
                 assert promised(world, "first") is not None
 
 
-async def test_a_unit_that_reaches_min_age_in_a_queue_that_is_not_there_stops_nobody() -> None:
+async def test_a_unit_that_reaches_min_age_in_an_absent_queue_stops_no_other_unit() -> None:
     world = a_world(settings={"minAge": "10s"})
     async with world.running():
         run(world, "long", 6, 100)
@@ -1282,7 +1282,7 @@ async def test_a_gang_of_two_shapes_keeps_its_start_beside_a_later_promise_in_an
         assert {"g-0", "g-1", "wide"} <= set(bound(world))
 
 
-async def test_a_withdrawal_does_not_blame_a_node_for_its_flavor() -> None:
+async def test_a_withdrawal_does_not_give_a_nodes_flavor_as_its_reason() -> None:
     """The unit is tried on ``blue``, which has quota, and was promised a node of ``red``."""
     world = TermWorld()
     for kind in ("blue", "red"):

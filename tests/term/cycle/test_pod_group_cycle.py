@@ -94,7 +94,7 @@ async def test_members_wait_untried_for_their_group_and_for_min_count_of_them() 
         world.check()
 
 
-async def test_of_a_gang_that_does_not_fit_nobody_is_bound_and_nothing_is_reserved() -> None:
+async def test_of_a_gang_that_does_not_fit_no_pod_is_bound_and_nothing_is_reserved() -> None:
     world = TermWorld()
     world.node("n1", cpu="4")
     async with world.running():
@@ -474,7 +474,7 @@ async def test_a_gang_of_higher_priority_evicts_lower_pods_on_several_nodes() ->
         world.check()
 
 
-async def test_nobody_is_evicted_for_a_gang_that_would_not_fit_even_then() -> None:
+async def test_no_pod_is_evicted_for_a_gang_that_would_not_fit_even_then() -> None:
     world = TermWorld()
     world.node("n1", cpu="2")
     world.pod("low", cpu="2", on="n1")
@@ -521,7 +521,7 @@ async def test_a_group_that_is_evicted_whole_goes_as_one() -> None:
         assert pods(world) == ["a"]
 
 
-async def test_while_victims_terminate_all_members_keep_their_nodes_and_evict_nobody_else() -> None:
+async def test_while_victims_terminate_all_members_keep_their_nodes_and_evict_no_others() -> None:
     world = TermWorld()
     for number in (1, 2):
         world.node(f"n{number}", cpu="2")

@@ -99,7 +99,7 @@ def _fits(
         return True
     matching = [place for other, place in placed if members[other].app == one.near]
     if not matching:
-        return one.app == one.near  # the first of them has nobody to be near
+        return one.app == one.near  # the first of them has no pod to be near
     return any(nodes[place].zone == machine.zone for place in matching)
 
 

@@ -299,7 +299,7 @@ async def test_an_object_that_is_not_stored_ends_the_plan_before_the_patches() -
     assert (len(world.created), world.requests) == (1, [])
 
 
-async def test_nobody_waits_for_changes_any_more_once_it_is_over() -> None:
+async def test_a_wait_for_changes_that_timed_out_leaves_no_waiter() -> None:
     changes = Changes()
     await changes.next(timeout=1)
     assert len(changes) == 0

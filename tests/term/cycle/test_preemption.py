@@ -247,7 +247,7 @@ async def test_a_call_that_fails_as_a_whole_has_the_preemptor_try_again() -> Non
     assert [result for result, _ in world.results] == ["error"]
 
 
-async def test_a_preemption_that_raises_ends_its_owner_and_holds_nobody_back() -> None:
+async def test_a_preemption_that_raises_ends_its_owner_and_holds_no_pod_back() -> None:
     world = World()
     world.bug_at = "a"
     world.start(pod_info("a"), pod_info("b"))

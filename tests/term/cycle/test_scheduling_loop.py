@@ -707,7 +707,7 @@ async def test_a_binding_cycle_that_raises_ends_the_term_and_its_pod_is_not_left
 async def test_a_pod_whose_node_another_scheduler_took_is_decided_on_again_with_its_pods(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not before they have been seen, and then at once; nobody is told of a failure."""
+    """Not before they have been seen, and then at once; no failure is reported."""
     world = TermWorld()
     world.node("n1", cpu="1")
     bind = world.cluster.bind_pods

@@ -64,7 +64,7 @@ async def test_others_have_their_turn_between_the_parts(monkeypatch: pytest.Monk
     world.check()
 
 
-async def test_a_pod_that_fits_by_then_is_bound_and_preempts_nobody(
+async def test_a_pod_that_fits_by_then_is_bound_and_preempts_no_pod(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     parts, world = Parts(monkeypatch), full_cluster()
@@ -78,7 +78,7 @@ async def test_a_pod_that_fits_by_then_is_bound_and_preempts_nobody(
     world.check()
 
 
-async def test_a_pod_that_is_deleted_meanwhile_preempts_nobody_and_others_go_on(
+async def test_a_pod_that_is_deleted_meanwhile_preempts_no_pod_and_others_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     parts, world = Parts(monkeypatch), full_cluster()

@@ -1,4 +1,4 @@
-"""What nobody expected costs the pod that was being decided on its attempt, never the term."""
+"""An unexpected error costs the pod that was being decided on its attempt, never the term."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ async def test_the_preemptor_waits_out_the_victims_grace_period_with_its_node_no
         assert world.stored("high").status.nominated_node_name == ""
 
 
-async def test_nobody_below_the_nominee_takes_the_room_that_is_made_for_it() -> None:
+async def test_no_lower_pod_takes_the_room_that_is_made_for_the_nominee() -> None:
     world = TermWorld()
     world.node("n1")
     world.pod("low", cpu="3", on="n1", terminationGracePeriodSeconds=GRACE)
@@ -70,7 +70,7 @@ async def test_nobody_below_the_nominee_takes_the_room_that_is_made_for_it() -> 
         assert world.nodes_of("high", "thief") == ["n1", ""]
 
 
-async def test_while_its_victim_terminates_a_preemptor_preempts_nobody_else() -> None:
+async def test_while_its_victim_terminates_a_preemptor_preempts_no_other_pod() -> None:
     world = TermWorld()
     world.node("n1")
     world.node("n2")
@@ -189,7 +189,7 @@ async def test_a_victim_in_pre_bind_loses_its_place_and_stays_pending() -> None:
         world.check()
 
 
-async def test_a_pod_that_may_not_preempt_says_so_and_evicts_nobody() -> None:
+async def test_a_pod_that_may_not_preempt_says_so_and_evicts_no_pod() -> None:
     world = TermWorld()
     world.node("n1")
     world.pod("low", cpu="3", on="n1")

@@ -42,7 +42,7 @@ def full_cluster() -> tuple[TermWorld, SlowDryRun]:
     return world, trials
 
 
-async def test_a_pod_that_fits_by_then_is_bound_and_preempts_nobody() -> None:
+async def test_a_pod_that_fits_by_then_is_bound_and_preempts_no_pod() -> None:
     world, trials = full_cluster()
     trials.meanwhile = lambda: world.node("n2")
     async with world.running():
@@ -53,7 +53,7 @@ async def test_a_pod_that_fits_by_then_is_bound_and_preempts_nobody() -> None:
         world.check()
 
 
-async def test_a_pod_that_is_deleted_meanwhile_preempts_nobody_and_others_go_on() -> None:
+async def test_a_pod_that_is_deleted_meanwhile_preempts_no_pod_and_others_go_on() -> None:
     world, trials = full_cluster()
     trials.meanwhile = lambda: world.cluster.delete("Pod", "default/high")
     async with world.running():

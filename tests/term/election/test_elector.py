@@ -82,7 +82,7 @@ async def replicas() -> AsyncIterator[Replicas]:
 
 
 async def test_one_of_three_candidates_leads_and_the_others_know_it(replicas: Replicas) -> None:
-    """And it goes on leading: a minute of renewals changes nobody's mind."""
+    """And it goes on leading: a minute of renewals changes no leader."""
     for name in "abc":
         replicas.add(name)
     await asyncio.sleep(60)

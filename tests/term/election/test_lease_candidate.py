@@ -95,7 +95,7 @@ async def test_a_ping_is_answered_once(world: World) -> None:
     assert len(world.store.writes("PUT", "/leasecandidates/")) == 1
 
 
-async def test_nobody_races_for_a_lease_that_nobody_was_appointed_to(world: World) -> None:
+async def test_a_candidate_writes_no_lease_unless_it_is_appointed(world: World) -> None:
     await asyncio.sleep(60)
     assert "leases" not in world.store.objects
     world.appoint("another")

@@ -95,7 +95,9 @@ async def test_others_learn_nothing(folder: Path, role: str) -> None:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("role", ["agent", ""])
-async def test_nobody_else_passes_for_the_leader(folder: Path, follow: Follow, role: str) -> None:
+async def test_a_peer_without_the_leaders_certificate_does_not_count_as_the_leader(
+    folder: Path, follow: Follow, role: str
+) -> None:
     """With another user's certificate or in plain text: its end means nothing."""
     listener = PeerListener("leader", PeerTls(files_of(folder, role)) if role else None)
     reports = follow(await listener.start("127.0.0.1", 0), files_of(folder, "scheduler"))

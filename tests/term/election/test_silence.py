@@ -192,7 +192,7 @@ def test_silence_does_not_count_without_a_promise_or_an_election_timeout(
     assert timer(effects) == 101.5
 
 
-def test_a_leader_that_was_deposed_right_after_a_renewal_suspects_nobody_for_a_while() -> None:
+def test_a_leader_deposed_right_after_a_renewal_suspects_no_leader_for_a_while() -> None:
     state, effects = run(leading(), (100.6, Observed(seen(12, term=12))))
     assert any(isinstance(effect, StopLeading) for effect in effects)
     assert wary(state) == silence.FIRST_WARY

@@ -161,7 +161,7 @@ def test_a_renewed_lease_is_not_taken_over() -> None:
 
 
 def test_a_candidate_that_is_to_be_alone_takes_the_lock_it_finds_once() -> None:
-    """Where there is no election nobody waits for the lease of a scheduler of before to expire."""
+    """Without an election it does not wait for the lease of an earlier scheduler to expire."""
     alone = replace(ME, settings=LeaderElectionSettings(leader_elect=False))
     state: State = Standby(view=LockView(candidate=alone))
     state, effects = run(state, (0, TimerFired()), (0.1, Observed(seen(OTHERS, 9))))
@@ -222,7 +222,7 @@ def test_a_vanished_holder_is_challenged_and_one_without_a_promise_is_not() -> N
 def test_only_a_confirmed_break_of_the_present_leaders_connection_is_a_challenge(
     broken: LeaderConnectionBroken, challenged: bool
 ) -> None:
-    """Another identity or term is somebody whom nobody follows any more."""
+    """Another identity or term is a former leader, which is no longer followed."""
     _, effects = run(standby(), (101, broken))
     assert bool(only(effects, TryAcquire)) is challenged
 
@@ -492,7 +492,7 @@ def test_a_lock_that_is_handed_over_names_the_successor_and_its_holder_stands_by
     assert not only(effects, TryAcquire)
 
 
-def test_nobody_hands_over_to_himself() -> None:
+def test_a_leader_does_not_hand_over_to_itself() -> None:
     state, effects = run(leading(), (101, HandOverRequested("me")))
     assert isinstance(state, Leading)
     assert not only(effects, Release)

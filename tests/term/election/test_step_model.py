@@ -38,7 +38,7 @@ def explore(world: World, *, suspicion: bool, limit: int, peace: bool) -> tuple[
                 todo.append(following)
                 check(following, exclusive=not suspicion)
                 if peace and somebody_could_lead(following):
-                    assert leads_in_the_end(following, within=PEACE), "nobody leads in the end"
+                    assert leads_in_the_end(following, within=PEACE), "no replica leads in the end"
     return len(seen), not todo
 
 

@@ -55,7 +55,7 @@ class Api:
         self.traceparents.append(traceparent)
         await asyncio.sleep(self.takes)
         if self.down:
-            raise Unavailable("nobody answers")
+            raise Unavailable("no server answers")
         if self.faults:
             raise self.faults.pop(0)
         return self.answer(bindings)
@@ -257,7 +257,7 @@ async def test_a_call_that_never_gets_through_is_given_up(world: World) -> None:
     await asyncio.sleep(RETRY_FOR)
     assert not world.failed
     await asyncio.sleep(5)
-    assert world.failed == {"a": "nobody answers"}
+    assert world.failed == {"a": "no server answers"}
     calls = len(world.api.batches)
     await asyncio.sleep(60)
     assert len(world.api.batches) == calls
@@ -301,7 +301,7 @@ async def test_what_was_under_way_when_the_workers_ended_is_asked_for_until_it_i
     await asyncio.sleep(0.5)
     world.queue.submit([assignment("never-sent")], others_follow=True)
     await world.stop()
-    world.api.faults = [OutcomeUnknown("no answer"), Unavailable("nobody answers")]
+    world.api.faults = [OutcomeUnknown("no answer"), Unavailable("no server answers")]
     world.api.answer = lambda bindings: [api_pb2.BatchResult(resource_version=12)]
     assert world.queue.revision == 0
     await world.queue.ask_again()
@@ -310,7 +310,7 @@ async def test_what_was_under_way_when_the_workers_ended_is_asked_for_until_it_i
     assert world.names == ["answered"]
 
 
-async def test_whoever_asks_again_after_another_term_has_begun_is_told() -> None:
+async def test_asking_again_raises_fence_lost_once_another_term_has_begun() -> None:
     world = World()
     world.submit("under-way")
     await asyncio.sleep(0.5)

@@ -74,7 +74,7 @@ async def test_a_call_that_fails_fails_for_all_who_shared_it_and_is_not_repeated
     assert world.calls == [["0", "1", "2"], ["later"]]
 
 
-async def test_whoever_no_longer_waits_does_not_disturb_the_others(world: World) -> None:
+async def test_a_cancelled_caller_does_not_disturb_the_others(world: World) -> None:
     gone = asyncio.create_task(world.call("a"))
     other = asyncio.create_task(world.call("b"))
     await asyncio.sleep(0.5)
