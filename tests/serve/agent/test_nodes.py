@@ -114,7 +114,7 @@ def test_conditions_that_a_manifest_gives_are_kept() -> None:
     ],
     ids=["well", "not ready by somebody", "resumed", "unknown", "no condition", "pressures"],
 )
-def test_only_what_nobody_vouches_for_is_repaired(
+def test_a_condition_is_repaired_only_if_unknown_missing_or_from_before_a_resume(
     item: Node, resumed: bool, expected: dict[str, str]
 ) -> None:
     repaired = repaired_conditions(item, NOW, resumed=resumed)

@@ -26,7 +26,7 @@ class World:
         self.traces.seen(KEY, self.pod)
 
 
-def test_a_pod_starts_from_its_first_sight_until_its_status_is_written() -> None:
+def test_a_pods_start_lasts_from_when_it_is_first_seen_until_its_status_is_written() -> None:
     world = World()
     world.now = 6.0
     world.traces.seen(KEY, world.pod)

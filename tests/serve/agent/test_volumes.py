@@ -249,7 +249,7 @@ def test_a_volume_is_provisioned_once() -> None:
     assert Round(view(storage_class(), chosen(), node("n1"), made)).sync_claim("default/data") == []
 
 
-def test_a_volume_whose_size_cannot_be_read_stands_in_nobodys_way() -> None:
+def test_a_volume_whose_size_cannot_be_read_keeps_no_claim_from_being_bound() -> None:
     """It is bound to no claim, and the next one is."""
     broken, good = volume("broken", "lots"), volume("good")
     turn = Round(view(claim(), broken, good, storage_class("Immediate", "elsewhere")))

@@ -38,6 +38,6 @@ def test_every_status_is_a_code_that_boards_count(status: str) -> None:
     assert code == NO_ANSWER or code[0] == ("2" if status == "OK" else code[0]) in "245"
 
 
-def test_what_was_created_has_its_own_code_and_what_nobody_answered_none() -> None:
+def test_a_creation_has_its_own_code_and_an_unanswered_request_none() -> None:
     assert (code_of("Create", "OK"), code_of("List", "OK")) == ("201", "200")
     assert code_of("Create", "UNAVAILABLE", answered=False) == NO_ANSWER

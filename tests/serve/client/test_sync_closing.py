@@ -73,7 +73,7 @@ def test_a_call_that_is_under_way_in_another_thread_fails_when_the_client_is_clo
 
 
 def test_calls_that_begin_while_the_client_is_closed_fail_or_are_made() -> None:
-    """Whichever comes first; nobody waits for a loop that has ended."""
+    """Whichever comes first; no call waits for a loop that has ended."""
     for _ in range(20):
         client = Client("nowhere:1")
         calling = [outcome_in_a_thread(partial(client.get, "Pod", "web")) for _ in range(4)]

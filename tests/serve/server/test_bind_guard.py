@@ -117,7 +117,7 @@ async def test_a_lost_fence_enters_nothing_and_is_told_so(world: World) -> None:
     assert (await world.store.get(SCHEDULERS)).kv is None
 
 
-async def test_a_lock_that_nobody_holds_leaves_the_list_when_another_enters(world: World) -> None:
+async def test_a_lock_without_a_holder_leaves_the_list_when_another_enters(world: World) -> None:
     """What its holder decided before is refused when it is back."""
     first, _ = await side_by_side(world)
     await world.store.txn([], [Delete(term_key(OTHER))])
@@ -205,7 +205,7 @@ async def test_a_leader_notices_what_was_bound_without_a_lock(world: World) -> N
 
 
 async def test_who_binds_without_a_lock_is_noticed_for_good(world: World) -> None:
-    """Other locks leave the list when nobody holds them."""
+    """Other locks leave the list when they have no holder."""
     await bind_as_kubernetes(world, "theirs", "worker-1")
     for lock in (LOCK, OTHER):
         assert await bind(world, await new_term(world, lock), lock[-3:], "worker-1", 0) == "bound"
@@ -214,7 +214,7 @@ async def test_who_binds_without_a_lock_is_noticed_for_good(world: World) -> Non
     assert listed is not None and listed.value.decode().split() == [UNLOCKED, OTHER]
 
 
-async def test_without_a_leader_nobody_has_to_notice(world: World) -> None:
+async def test_without_a_leader_bindings_of_others_are_not_recorded(world: World) -> None:
     await bind_as_kubernetes(world, "a", "worker-1")
     await bind_as_kubernetes(world, "b", "nowhere")
     assert not (await world.store.range(BOUND)).kvs

@@ -1,4 +1,4 @@
-"""What the API server exports of a call tells nobody a secret."""
+"""What the API server exports of a call contains no secret."""
 
 from __future__ import annotations
 

@@ -332,18 +332,18 @@ async def test_a_stream_sees_who_reads_it() -> None:
     assert context.written == [b"alice", b"alice"]
 
 
-async def test_everyone_is_the_same_user_where_nobody_is_asked() -> None:
+async def test_without_authentication_everyone_is_the_same_user() -> None:
     handler = unary("Get", GetRequest.FromString, users_name, Pipeline())
     answer = await asyncio.create_task(ask(handler, REQUEST, Context()))
     assert answer == UNSECURED.user.encode()
 
 
-async def test_a_caller_who_is_nobody_is_refused_before_the_request_is_read() -> None:
-    def nobody(_: Any) -> Identity:
+async def test_an_unauthenticated_caller_is_refused_before_the_request_is_read() -> None:
+    def refuse(_: Any) -> Identity:
         raise errors.unauthenticated("no token")
 
     calls, context = Calls(), Context()
-    handler = unary("Get", GetRequest.FromString, answered, Pipeline(calls, nobody))
+    handler = unary("Get", GetRequest.FromString, answered, Pipeline(calls, refuse))
     with pytest.raises(Aborted):
         await ask(handler, REQUEST, context)
     assert context.ended == (grpc.StatusCode.UNAUTHENTICATED, "Unauthorized: no token")

@@ -37,7 +37,7 @@ async def serving() -> AsyncIterator[tuple[ApiServer, Any]]:
     await store.close()
 
 
-async def test_a_watch_that_nobody_reads_is_ended_and_says_to_list_again(
+async def test_an_unread_watch_is_ended_and_says_to_list_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(calls, "UNREAD_SECONDS", 0.5)
@@ -85,7 +85,7 @@ async def test_more_watches_than_a_server_can_serve_are_refused(
         streams[1].cancel()
 
 
-async def test_of_lists_that_nobody_reads_few_are_made_until_their_client_has_gone(
+async def test_few_unread_lists_are_made_until_their_client_has_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = 0

@@ -155,7 +155,7 @@ async def test_a_kubelet_gets_no_certificate_of_another_node(signing: Signing) -
     assert states(await signing.ask(KUBELET, user="system:node:n2")) == []
 
 
-async def test_nobody_else_gets_one_at_once(signing: Signing) -> None:
+async def test_other_callers_get_no_certificate_at_once(signing: Signing) -> None:
     await signing.world.core.creator.create(binding_of("system:node-bootstrapper", "alice"))
     await signing.world.core.reflector.wait_until_fresh()
     assert states(await signing.ask(identity("alice"))) == []

@@ -1,4 +1,4 @@
-"""What cannot be read in etcd, as other programs may have put it, harms nobody else."""
+"""What cannot be read in etcd, as other programs may have put it, harms no other object."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_it_can_be_deleted(world: World, value: bytes) -> None:
 
 
 async def test_it_is_not_deleted_for_another_object(world: World) -> None:
-    """Whoever names a uid wants that very object; whether this is it nobody can say."""
+    """A uid names one very object; whether this is it cannot be known."""
     await put(world, b"\xff")
     request = v1.DeleteRequest(kind="Pod", namespace="default", name="bad")
     request.preconditions.uid = "known"

@@ -110,7 +110,7 @@ async def test_a_replica_that_is_silent_is_not_asked(monkeypatch: pytest.MonkeyP
         await replicas.ask_once(QUESTION)
 
 
-async def test_whoever_waits_is_told_when_the_replica_goes() -> None:
+async def test_a_waiting_caller_is_told_when_the_replica_goes() -> None:
     replicas = Replicas()
     leader = await connected(replicas, "leader", term=4)
     asking = asyncio.create_task(replicas.ask_once(QUESTION))
@@ -232,7 +232,7 @@ async def test_an_answer_that_no_client_could_show_is_an_error() -> None:
     assert why.value.code is StatusCode.INTERNAL
 
 
-async def test_answers_that_nobody_takes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unread_answers_beyond_the_bound_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     replicas = Replicas()
     leader = await connected(replicas, "leader", term=4)
     monkeypatch.setattr(module, "MAX_UNREAD", 3)

@@ -68,7 +68,7 @@ def test_pods_that_the_caller_may_not_get_lose_their_names(monkeypatch: pytest.M
     assert b"payroll" not in answer.SerializeToString()
 
 
-def test_whoever_may_do_everything_sees_everything() -> None:
+def test_a_caller_with_all_permissions_sees_everything() -> None:
     answer = explanation()
     hide_pods(answer, OWN)
     assert answer == explanation()

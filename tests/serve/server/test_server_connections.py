@@ -1,4 +1,4 @@
-"""Connections to an API server that nobody uses, and what others notice of them."""
+"""Unused connections to an API server, and what others notice of them."""
 
 from __future__ import annotations
 

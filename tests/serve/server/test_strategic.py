@@ -21,7 +21,7 @@ TWO = {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}
             {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]},
         ),
         (
-            "a new item stands in front",
+            "a new item comes first",
             {"containers": [{"name": "a"}]},
             {"containers": [{"name": "b"}]},
             {"containers": [{"name": "b"}, {"name": "a"}]},

@@ -112,7 +112,7 @@ def test_a_large_object_that_was_replaced_is_kept_undecoded(cache: WatchCache) -
 
 
 def test_a_position_from_before_a_reload_is_expired(cache: WatchCache) -> None:
-    """After loading anew nobody goes on as if nothing had been missed."""
+    """After loading anew no watch goes on as if nothing had been missed."""
     cache.apply(batch(put("a", 2)))
     position = cache.ring.end
     cache.load([Entry(POD, "default/z", pod("z").SerializeToString(), 8, 8)], 9)
@@ -122,7 +122,7 @@ def test_a_position_from_before_a_reload_is_expired(cache: WatchCache) -> None:
     assert cache.ring.position_after(9) == cache.ring.end
 
 
-async def test_whoever_waits_for_a_revision_is_woken_by_it(cache: WatchCache) -> None:
+async def test_a_wait_for_a_revision_ends_when_it_arrives(cache: WatchCache) -> None:
     """Not before it, and also by an empty batch."""
     waiting = asyncio.ensure_future(cache.progress.wait_for(5))
     cache.apply(batch(put("a", 4)))

@@ -46,7 +46,7 @@ async def revision(world: World) -> int:
 
 
 async def test_what_exists_comes_in_responses_that_grow_as_they_are_read(world: World) -> None:
-    """So a watch that nobody reads costs the server a small one."""
+    """So an unread watch costs the server a small one."""
     large = [pod(f"p{number:02}") for number in range(60)]
     for item in large:
         item.metadata.annotations["text"] = "x" * 4000

@@ -1,4 +1,4 @@
-"""Encoding many objects for a watch keeps nobody waiting, also if they make one response."""
+"""Encoding many objects for a watch keeps no other task waiting, also if they make one response."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ async def test_a_bug_in_the_commit_leaves_no_caller_waiting() -> None:
     await driver.close()
 
 
-async def test_a_bug_in_the_commit_is_raised_to_whoever_waits_for_the_driver() -> None:
+async def test_a_bug_in_the_commit_is_raised_to_those_who_wait_for_the_driver() -> None:
     async def broken(group: Sequence[Member]) -> list[WriteResult | StoreError]:
         raise ZeroDivisionError
 

@@ -69,7 +69,7 @@ def test_a_connection_without_a_certificate_is_refused() -> None:
         by_certificate(Connection(None))
 
 
-def test_where_nobody_is_asked_everyone_is_a_master() -> None:
+def test_without_authentication_everyone_is_a_master() -> None:
     assert MASTERS in no_authentication(Connection(None)).groups
 
 
@@ -108,7 +108,9 @@ def test_a_token_in_the_file_or_of_the_issuer_names_the_user(
         ("Bearer unknown", "the token is not accepted"),
     ],
 )
-def test_nobody_is_anonymous(with_tokens: CallAuthenticator, header: str | None, says: str) -> None:
+def test_anonymous_calls_are_refused(
+    with_tokens: CallAuthenticator, header: str | None, says: str
+) -> None:
     call = Connection(None) if header is None else Connection(None, authorization=header)
     with pytest.raises(ApiError, match=says) as caught:
         with_tokens(call)

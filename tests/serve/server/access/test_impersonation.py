@@ -45,7 +45,7 @@ def seen(world: World, lines: list[tuple[str, str]], own: Identity = HELPDESK) -
         return impersonated(lines, own)
 
 
-def test_who_names_nobody_is_himself(world_with_helpdesk: World) -> None:
+def test_without_impersonation_headers_a_caller_acts_as_itself(world_with_helpdesk: World) -> None:
     assert seen(world_with_helpdesk, [("Accept", "application/json")]) is None
 
 

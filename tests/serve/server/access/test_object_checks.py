@@ -76,5 +76,5 @@ async def test_the_verb_use_permits_the_class_that_it_names(submitting: World) -
             await submitting.core.creator.create(critical(SYSTEM_CLASSES[1], "other"))
 
 
-async def test_where_nobody_is_asked_every_class_is_for_everyone(world: World) -> None:
+async def test_without_authentication_every_priority_class_is_for_everyone(world: World) -> None:
     await world.core.creator.create(critical())

@@ -1,4 +1,4 @@
-"""Nobody grants what he does not have."""
+"""No user grants permissions that the user does not have."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_events_that_the_disk_cannot_keep_up_with_are_dropped(
     monkeypatch.setattr(log, "MAX_WAITING", 3)
     audit = AuditLog(AuditSettings(path=tmp_path / "audit.log"))
     with capture_logs():
-        for number in range(5):  # nobody writes yet
+        for number in range(5):  # nothing is written yet
             audit.record(call(number))
     assert audit.dropped["buffer"] == 2
     audit.start()

@@ -175,7 +175,7 @@ def test_what_is_shared_shrinks_while_the_loop_lags_and_grows_again() -> None:
     assert flows.loop.shared_part == MAX_SHARED_PART
 
 
-def test_what_calls_cost_that_nobody_sees_counts_with_what_is_charged() -> None:
+def test_the_uncharged_cost_of_calls_counts_with_what_is_charged() -> None:
     flows = Flows()
     flow, other = flooding(flows, "a", 0.0), flooding(flows, "b", 0.0)
     for each in (flow, other):
@@ -188,7 +188,7 @@ def test_what_calls_cost_that_nobody_sees_counts_with_what_is_charged() -> None:
     )
 
 
-def test_what_a_busy_machine_keeps_from_the_loop_is_nobodys_share() -> None:
+def test_what_a_busy_machine_keeps_from_the_loop_is_charged_to_no_flow() -> None:
     flows = Flows()
     flooding(flows, "a", 0.0)
     flows.measure(ProcessorTime(0.0, 0.0), 0.0)

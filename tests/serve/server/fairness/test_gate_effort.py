@@ -20,7 +20,7 @@ def test_work_is_effort() -> None:
     assert after.delayed >= before.delayed >= 0
 
 
-def test_where_nobody_knows_the_thread_has_not_waited(
+def test_without_schedstat_the_thread_counts_as_not_having_waited(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(gate, "_SCHEDSTAT", tmp_path / "absent")

@@ -29,7 +29,7 @@ def test_callers_are_sorted_by_user_and_group(identity: Identity, schema: str, l
     assert (found.name, found.level.name) == (schema, level)
 
 
-def test_where_nobody_is_asked_a_connection_that_binds_is_a_schedulers() -> None:
+def test_without_authentication_a_connection_that_binds_is_a_schedulers() -> None:
     schema = promoted_schema("BindPods")
     assert schema is not None and schema.level.name == "workload-high"
     assert promoted_schema("CreatePods") is None

@@ -97,7 +97,7 @@ async def test_a_pod_that_stays_although_it_should_be_gone_frees_what_it_used(
 
 
 async def test_a_changed_limit_and_a_forged_status_are_put_right(world: World) -> None:
-    """Whoever may write the status cannot lift the limit for long."""
+    """A client that may write the status cannot lift the limit for long."""
     await world.core.creator.create_many([quota(pods="9"), pod("a")])
     async with recounting(world.core):
         await becomes(world, pods="1")

@@ -58,9 +58,7 @@ def handler_of(world: World, gate: Gate | None = None) -> Handler:
     return Handler(world.core, pipeline, Probes(HealthChecks()))
 
 
-async def test_web_pages_are_refused_where_nobody_is_asked_who_he_is(
-    world: World, kube: KubeClient
-) -> None:
+async def test_without_authentication_web_pages_are_refused(world: World, kube: KubeClient) -> None:
     page = {"origin": "http://elsewhere"}
     assert (await kube.request("GET", PODS, headers=page)).status == 403
     alice = Identity("alice", frozenset(), Authentication.TOKEN)
@@ -83,7 +81,7 @@ async def test_web_pages_are_refused_where_nobody_is_asked_who_he_is(
         (f"{socket.gethostname()}:6443", 200),
     ],
 )
-async def test_the_name_of_another_machine_is_refused_where_nobody_is_asked_who_he_is(
+async def test_without_authentication_the_name_of_another_machine_is_refused(
     world: World, kube: KubeClient, host: str, status: int
 ) -> None:
     """A web page whose name comes to point to this machine could read everything."""
@@ -164,7 +162,7 @@ async def test_of_one_callers_unread_answers_32_mb_are_kept(world: World) -> Non
     assert held > 50 << 20
 
 
-async def test_nobody_acts_as_another_where_callers_are_not_authenticated(kube: KubeClient) -> None:
+async def test_without_authentication_impersonation_is_refused(kube: KubeClient) -> None:
     refused = await kube.request("GET", PODS, headers={"impersonate-user": "sam"})
     assert (refused.status, refused.json["reason"]) == (403, "Forbidden")
     assert "where callers are not authenticated" in refused.json["message"]

@@ -81,7 +81,7 @@ async def test_a_connection_that_the_client_has_closed_is_gone(server: ApiServer
     assert [await polled(server) for _ in range(3 * _MOST)] == ["200"] * (3 * _MOST)
 
 
-async def test_half_a_request_keeps_nobody_out_and_does_not_last(
+async def test_half_a_request_keeps_no_client_out_and_does_not_last(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listening, "REQUEST_SECONDS", 0.3)
@@ -101,7 +101,7 @@ async def test_a_client_that_does_not_send_its_body_takes_no_seat_from_others(
         assert gate.flows.held(GLOBAL_DEFAULT) == 0
 
 
-async def test_of_a_body_that_nobody_needs_only_a_part_is_read(server: ApiServer) -> None:
+async def test_of_an_unneeded_body_only_a_part_is_read(server: ApiServer) -> None:
     """Chunks of one byte cost so much that a few clients would hold up all others."""
     head = b"GET /livez HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     opened = connected(server, head)
@@ -124,7 +124,7 @@ async def test_a_body_in_chunks_of_one_byte_is_refused(server: ApiServer) -> Non
     assert b"chunks of the request's body are too small" in answer
 
 
-async def test_a_small_body_that_nobody_needs_leaves_the_connection_in_use(
+async def test_a_small_unneeded_body_leaves_the_connection_in_use(
     server: ApiServer,
 ) -> None:
     head = b"GET /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n"
@@ -156,7 +156,7 @@ def _end(connection: socket.socket) -> bytes:
     return said
 
 
-async def test_watches_that_nobody_reads_are_ended_and_little_waits_for_their_clients(
+async def test_unread_watches_are_ended_and_little_waits_for_their_clients(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app, "UNREAD_SECONDS", 0.5)
@@ -185,7 +185,7 @@ async def _client_that_goes(server: ApiServer, said: bytes) -> AsyncIterator[soc
     try:
         with connected(server, said) as client:
             yield client
-        await eventually("nobody handles its request", lambda: not handled())
+        await eventually("its request is no longer handled", lambda: not handled())
         frames = [o for o in gc.get_objects() if isinstance(o, types.FrameType)]
         assert [f for f in frames if f.f_code.co_filename == app.__file__] == []
     finally:

@@ -92,7 +92,7 @@ def test_the_key_of_an_item_that_another_owns_without_its_key_stays() -> None:
     assert env_of(apply(live, pod(container("a")))) == [{"name": "x"}]
 
 
-def test_a_member_in_which_nobody_owns_anything_goes_with_its_defaults() -> None:
+def test_a_member_without_owned_fields_goes_with_its_defaults() -> None:
     live = apply(NEW, pod(container("a") | {"resources": {"limits": {"cpu": "1"}}}))
     live["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1"}
     assert "resources" not in apply(live, pod(container("a")))["spec"]["containers"][0]
@@ -206,7 +206,7 @@ def expected(merged: Content, last: set[Path], owned: set[Path]) -> Content:
 
     def is_gone(path: Path) -> bool:
         if path[-1].startswith("f:"):
-            # A member: he has applied something in it, and nobody owns anything in it.
+            # A member: the applier has applied a part of it, and no part of it has an owner.
             return _any_in(last, path) and not _any_in(owned, path)
         return path in last and path not in owned
 

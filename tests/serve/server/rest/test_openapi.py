@@ -1,4 +1,4 @@
-"""OpenAPI v3: enough for explain, for validation, and for clients that compute patches."""
+"""OpenAPI v3: sufficient for explain, for validation, and for clients that compute patches."""
 
 from __future__ import annotations
 

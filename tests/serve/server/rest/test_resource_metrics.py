@@ -100,7 +100,9 @@ def happened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return happened
 
 
-async def test_metrics_of_many_pods_keep_nobody_waiting(happened: list[str], world: World) -> None:
+async def test_metrics_of_many_pods_keep_no_other_task_waiting(
+    happened: list[str], world: World
+) -> None:
     await world.core.creator.create_many([pod(f"p{number}") for number in range(10)])
 
     async def other() -> None:

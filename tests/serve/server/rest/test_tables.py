@@ -39,7 +39,9 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return happened
 
 
-async def test_a_table_of_many_objects_keeps_nobody_waiting(rows: list[str], world: World) -> None:
+async def test_a_table_of_many_objects_keeps_no_other_task_waiting(
+    rows: list[str], world: World
+) -> None:
     await world.core.creator.create_many([pod(f"p{number}") for number in range(PODS)])
 
     async def other() -> None:

@@ -262,7 +262,7 @@ async def test_a_pod_names_a_group(world: World, named: dict[str, Any], wrong: s
     assert f"spec.schedulingGroup.podGroupName: {wrong}" in refused.value.message
 
 
-async def test_whoever_applies_templates_owns_each_by_its_name(kube: KubeClient) -> None:
+async def test_a_manager_that_applies_templates_owns_each_by_its_name(kube: KubeClient) -> None:
     apply = {"content-type": "application/apply-patch+yaml"}
     path = f"{WORKLOADS}/w?fieldManager=a"
     applied = await kube.request("PATCH", path, workload("t", "u"), apply)
