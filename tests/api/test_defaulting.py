@@ -35,7 +35,7 @@ def test_a_node_that_says_only_its_capacity_offers_all_of_it() -> None:
     assert dict(node.status.allocatable) == {"cpu": "4"}
 
 
-def test_a_lease_is_not_appointed_to_where_nobody_appoints() -> None:
+def test_a_lease_has_no_strategy_or_preferred_holder_without_coordinated_election() -> None:
     lease = Lease()
     lease.spec.holder_identity = "me"
     lease.spec.strategy, lease.spec.preferred_holder = "OldestEmulationVersion", "another"

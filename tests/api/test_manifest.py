@@ -170,7 +170,7 @@ def test_another_character_that_begins_nothing_is_not_called_a_tab() -> None:
     assert str(failed.value).endswith("at line 2, column 3")
 
 
-def test_lists_deeper_than_the_parser_itself_reads_are_refused_whoever_notices_first() -> None:
+def test_lists_deeper_than_the_parser_itself_reads_are_refused() -> None:
     with pytest.raises(ManifestError, match="error parsing YAML: "):
         load_documents("[" * 200_000)
 

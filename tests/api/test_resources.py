@@ -102,7 +102,7 @@ def test_what_a_kubelet_reports_of_the_whole_pod_counts_for_what_the_pod_request
     assert requests_in_units(made) == {"cpu": 3000, "memory": 1024 * MIB}
 
 
-def test_with_pod_level_requests_only_what_nobody_asks_for_is_filled_in() -> None:
+def test_defaults_are_filled_in_only_for_resources_without_any_request() -> None:
     made = pod({}, {"memory": "10Mi"})
     made.spec.resources.requests["cpu"] = "2"
     assert non_zero_requests(made) == (2000, 10 * MIB)

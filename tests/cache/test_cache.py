@@ -257,7 +257,7 @@ def test_a_finished_pod_does_not_count() -> None:
     assert again == Applied()
 
 
-def test_a_deleted_assumed_pod_is_left_to_whoever_binds_it() -> None:
+def test_a_deleted_assumed_pod_stays_until_its_binding_forgets_it() -> None:
     cache = cache_with("n0")
     pod = waiting_pod(cache, "p")
     cache.assume(pod, "n0")

@@ -1,4 +1,4 @@
-"""Counters and carried terms: when they change, and what happens to those nobody asks for."""
+"""Counters and carried terms: when they change, and what happens to unused ones."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_pod_that_starts_terminating_leaves_counters_that_skip_such_pods() -> 
     assert columns.counter(all_of_them)[0] == 1
 
 
-def test_counters_nobody_asks_for_are_dropped_and_come_back_right(
+def test_unused_counters_are_dropped_and_come_back_right(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(counters, "MAX_BYTES", 0)
@@ -229,7 +229,7 @@ def test_sums_over_groups_stay_those_of_the_counts() -> None:
     run_state_machine_as_test(SumsMachine)
 
 
-def test_sums_belong_to_whoever_asked_for_them() -> None:
+def test_sums_belong_to_their_caller() -> None:
     columns, _ = a_column_of()
     query, groups = Labelled("app", "a"), np.zeros(columns.size, dtype=np.intp)
     columns.counter_sums(query, groups, 1)[0] = 7

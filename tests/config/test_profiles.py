@@ -168,7 +168,7 @@ def test_the_weight_of_a_point_wins_over_that_of_multi_point() -> None:
     assert len(scores) == len(DEFAULT_SCORES)
 
 
-def test_disabling_a_name_nobody_knows_is_worth_a_warning() -> None:
+def test_disabling_an_unknown_name_is_worth_a_warning() -> None:
     config = load_config({"profiles": [{"plugins": {"filter": {"disabled": refs("Foo")}}}]})
     assert config.warnings == (
         "profiles[0].plugins.filter.disabled[0].name: no plugin is named Foo",

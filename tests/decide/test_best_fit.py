@@ -1,4 +1,4 @@
-"""The domains of a Topology that alike members fill."""
+"""The domains of a Topology that equal members fill."""
 
 from __future__ import annotations
 
@@ -108,7 +108,10 @@ def test_as_many_as_fit_are_counted_if_fewer_are_enough() -> None:
 
 
 def racks(**cpus: int) -> tuple[Domains, np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """The domains of hosts in racks, with their rooms; the first letter of a name is the rack."""
+    """The domains of hosts in racks, and for how many members each has room.
+
+    The first letter of a name is the rack.
+    """
     cache = Cache()
     for name in cpus:
         cache.placed.add_node(node(name, labels={LEVELS[1]: name[0], LEVELS[2]: name}))

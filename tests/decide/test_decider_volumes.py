@@ -109,7 +109,7 @@ def test_pods_without_claims_are_still_decided_together() -> None:
     assert len(cycles.decide(pods)) == 4
 
 
-def test_pods_whose_claims_are_bound_are_alike_if_their_volumes_require_the_same() -> None:
+def test_pods_with_bound_claims_share_a_key_if_their_volumes_require_the_same() -> None:
     volumes = [volume(f"v{n}") for n in "abc"]
     claims = [claim(n, volume=f"v{n}") for n in "abc"]
     cycles = Cycles(["x", "y"], *volumes, *claims, claim("d"), claim("e"), storage_class("local"))

@@ -46,7 +46,7 @@ def test_pods_of_a_listed_controller_are_avoided(pending: Pod, expected: int) ->
 @pytest.mark.parametrize(
     "text", ["", "no json", "[]", "7", '{"preferAvoidPods": 3}', '{"preferAvoidPods": [{}]}']
 )
-def test_an_unreadable_annotation_avoids_nobody(text: str) -> None:
+def test_an_unreadable_annotation_avoids_no_pod(text: str) -> None:
     assert points(owned("ReplicaSet", "7"), text) == 100
 
 

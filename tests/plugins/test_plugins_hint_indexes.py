@@ -107,7 +107,7 @@ def test_pods_that_tolerate_other_taints_are_not_asked_about_a_node() -> None:
     assert candidates_and_woken(event, waiting, None, tainted)[0] == {"w7"}
 
 
-def test_a_node_that_stays_cordoned_concerns_nobody() -> None:
+def test_a_node_that_stays_cordoned_wakes_no_pod() -> None:
     event = node_event(NodeUnschedulable())
     cordoned = node("n", unschedulable=True)
     assert candidates_and_woken(event, [pod("w")], None, cordoned) == (set(), set())

@@ -40,7 +40,7 @@ SEEDS = st.integers(0, 10**6)
 
 @dataclass
 class Asked:
-    """A plugin asked as the engine does: state is kept while ``inputs`` stays."""
+    """A plugin asked as the runtime does: state is kept while ``inputs`` stays."""
 
     plugin: Any
     world: TopologyWorld

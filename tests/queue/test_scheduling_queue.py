@@ -393,7 +393,7 @@ def test_events_before_the_pop_do_not_count() -> None:
     assert place == "unschedulable"
 
 
-def test_an_event_for_those_in_flight_counts_for_them_and_wakes_nobody_who_waits() -> None:
+def test_an_event_for_pods_in_flight_counts_for_them_and_wakes_no_waiting_pod() -> None:
     queue = queue_of({"Fit": [hint_for(1)]})
     for name in "ab":
         queue.add(pod(name), 1.0)
@@ -462,7 +462,7 @@ def test_a_batch_asks_about_an_event_once_however_many_of_it_fail() -> None:
     assert len(hint.asked) == 1
 
 
-def test_events_nobody_registered_are_not_kept() -> None:
+def test_events_that_no_plugin_registered_are_not_kept() -> None:
     queue = queue_of(ON_NODE_ADD)
     queue.add(pod("a"), 1.0)
     queue.attempts.pop(1.0)
@@ -535,7 +535,7 @@ def test_an_update_that_the_rejecting_plugin_asked_for_gives_another_try() -> No
     assert queue.place(old.uid) == "active"
 
 
-def test_an_update_of_status_alone_wakes_nobody() -> None:
+def test_an_update_of_status_alone_wakes_no_pod() -> None:
     hint = Hint(always=True)
     every = ClusterEvent(Resource.POD, ActionType.UPDATE)
     queue = queue_of({"Fit": [ClusterEventWithHint(every, hint)]})
@@ -588,7 +588,7 @@ def test_the_end_of_a_nomination_wakes_pods_of_no_higher_priority(change: str) -
     assert places == ["active", "active", "unschedulable"]
 
 
-def test_binding_a_nominated_pod_wakes_nobody() -> None:
+def test_binding_a_nominated_pod_wakes_no_pod() -> None:
     queue = queue_of({"Fit": [ClusterEventWithHint(POD_DELETE)]})
     rejected_pod(queue, pod("a"), "Fit")
     queue.delete(pod("nominee", priority=5, nominated="n1"), 5.0, bound=True)

@@ -287,7 +287,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue.check_invariants()
 
     @invariant()
-    def nobody_backs_off_for_longer_than_ten_seconds_and_a_window(self) -> None:
+    def no_pod_backs_off_for_longer_than_ten_seconds_and_a_window(self) -> None:
         for uid, expected in self.pods.items():
             queued = self.queue.pending.get(uid)
             if queued is not None and expected.place == "backoff":

@@ -86,7 +86,7 @@ class Cluster:
 @given(snapshots(), st.data())
 @examples(200)
 def test_nothing_is_lost_overused_or_left_behind(snapshot: Snapshot, data: st.DataObject) -> None:
-    """In the end all that a queue could ever hold has run, whoever was preempted on the way."""
+    """In the end all that a queue could ever hold has run, whatever was preempted on the way."""
     rules = Rules(fair=data.draw(st.booleans()))
     cluster = Cluster(snapshot, data.draw(st.sampled_from(Strategy)), rules)
     names = sorted(snapshot.queues)

@@ -44,7 +44,7 @@ def test_everything_that_is_counted_can_be_limited() -> None:
     ],
 )
 def test_what_is_not_counted_is_refused(name: str) -> None:
-    """A limit that nobody watches would be worse than none."""
+    """A limit that is not enforced would be worse than none."""
     (error,) = validate(QUOTA, quota({name: "4"}))
     assert error.path == f"spec.hard[{name}]"
     assert "is not counted here" in error.reason

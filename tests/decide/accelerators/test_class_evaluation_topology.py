@@ -1,4 +1,4 @@
-"""Pods that depend on other pods: what the engine keeps and does in batches holds for them, too."""
+"""Pods that depend on other pods: what is cached and done in batches is right for them, too."""
 
 from __future__ import annotations
 

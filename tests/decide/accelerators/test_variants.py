@@ -280,7 +280,7 @@ def test_pods_that_spread_are_evaluated_where_a_plugin_keeps_books_of_them() -> 
     assert Variants.of(evaluation, first, reserves=True) is None
 
 
-def test_pods_that_differ_in_requests_alone_are_kin() -> None:
+def test_pods_that_differ_in_requests_alone_have_the_same_variant_key() -> None:
     world = plain()
     varied = Varied(world)
     one, other = asking(world, "one", "1"), asking(world, "other", "2")

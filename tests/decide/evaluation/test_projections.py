@@ -1,4 +1,4 @@
-"""Pods that plugins cannot tell apart share an evaluation, and nobody can see that they do."""
+"""Pods that plugins cannot tell apart share an evaluation, which changes no decision."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from support.worlds import Evaluated
 
 
 class Shared:
-    """Evaluations by key, as the decider keeps them: few, which share columns and begin alike."""
+    """Evaluations by key, as the decider keeps them: few, with shared columns and one start."""
 
     def __init__(self, world: Evaluated | World, *, kept: int = 3) -> None:
         self.world = world
@@ -162,7 +162,7 @@ def _varied(world: World, spec: dict[str, Any]) -> dict[str, Any]:
     return {**spec, key: other[key]} if key in other else other
 
 
-# -------------------------------------------------------------------------- which pods are alike
+# ----------------------------------------------------------------------- which pods share a key
 
 
 def keys(world: World, *specs: dict[str, Any]) -> list[EvaluationKey]:
@@ -221,7 +221,7 @@ class ReadsLabels:
         return (nodes.pod_count[rows] * 7 + own) % 100
 
 
-def test_to_a_plugin_without_a_projection_only_pods_of_one_class_are_alike() -> None:
+def test_for_a_plugin_without_a_projection_only_pods_of_one_class_share_a_key() -> None:
     plain = {"containers": [container()]}
     world = World(1, scores={"ReadsLabels": ReadsLabels})
     other = {"containers": [container(image="elsewhere:1")]}
@@ -384,7 +384,7 @@ def test_who_does_not_read_where_pods_are_is_not_asked_again_when_they_get_nodes
     assert _how_often(monkeypatch, names, pods, placing=True) == times
 
 
-def test_whoever_reads_terms_is_asked_again_when_a_pod_that_has_some_gets_a_node(
+def test_plugins_that_read_terms_are_asked_again_when_a_pod_with_terms_gets_a_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     term = {

@@ -573,7 +573,7 @@ async def test_a_post_filter_plugin_that_returns_unresolvable_is_the_last_one_wi
         assert first.calls == []
 
 
-async def test_without_candidates_left_nobody_is_evicted() -> None:
+async def test_without_candidates_left_no_pod_is_evicted() -> None:
     world, (first,) = extended({"preemptVerb": "preempt", "nodeCacheCapable": True})
     first.answers["preempt"] = lambda args: {"NodeNameToMetaVictims": {}}
     async with world.running():
@@ -635,7 +635,7 @@ async def test_preemption_helps_where_the_extender_says_failed_and_not_where_unr
         await asyncio.sleep(0.5)
         world.pod("high", cpu="1", priority=10)
         await asyncio.sleep(0.5)
-        # The pod fits beside the others: there is nobody whom the plugins would evict.
+        # The pod fits beside the others: there is no pod that the plugins would evict.
         assert world.scheduled("high").message == (
             "0/2 nodes are available: 1 crowded, 1 wrong place. "
             "preemption: 0/2 nodes are available: 1 Preemption is not helpful for scheduling, "

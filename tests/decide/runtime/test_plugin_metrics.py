@@ -1,4 +1,4 @@
-"""What the engine tells of itself, through a whole term."""
+"""The metrics of the plugins, through a whole term."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def test_events_and_a_sample_of_the_hints_are_timed() -> None:
     assert hints['event="NodeAdd",hint="Queue",plugin="NodeResourcesFit"'] == 1
 
 
-async def test_a_plugin_that_rejects_nobody_any_more_is_told_as_zero() -> None:
+async def test_a_plugin_that_rejects_no_pod_any_more_is_exported_as_zero() -> None:
     world = TermWorld()
     labels = 'plugin="NodeResourcesFit",profile="default-scheduler"'
     async with world.running():

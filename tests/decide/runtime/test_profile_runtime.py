@@ -1,4 +1,4 @@
-"""What the engine reads of plugins when a profile is made ready to run."""
+"""What the runtime reads of plugins when a profile is made ready to run."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ VICTIMS: dict[str, tuple[list[PlainPod], list[PlainBudget], list[str], int]] = {
         [PlainPod("a", 2, 0, 100, frozenset("x")), PlainPod("b", 2, 5, 100)],
         [PlainBudget("x", 0)], ["b"], 0,
     ),
-    "a budget that allows it protects nobody": (
+    "a budget that allows it protects no pod": (
         [PlainPod("a", 2, 0, 100, frozenset("x")), PlainPod("b", 2, 5, 100)],
         [PlainBudget("x", 1)], ["a"], 0,
     ),
@@ -238,7 +238,7 @@ VICTIMS: dict[str, tuple[list[PlainPod], list[PlainBudget], list[str], int]] = {
         [PlainPod("a", 2, 0, 100, frozenset("x")), PlainPod("b", 2, 5, 100)],
         [PlainBudget("x", 0, frozenset("a"))], ["a"], 0,
     ),
-    "a budget without a selector protects nobody": (
+    "a budget without a selector protects no pod": (
         [PlainPod("a", 2, 0, 100, frozenset("x")), PlainPod("b", 2, 5, 100)],
         [PlainBudget("", 0)], ["a"], 0,
     ),

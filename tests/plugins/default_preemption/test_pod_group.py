@@ -50,7 +50,7 @@ def cluster() -> Cache:
     return cache
 
 
-def test_without_pods_of_lower_priority_there_is_nobody_to_evict() -> None:
+def test_without_pods_of_lower_priority_there_are_no_victims() -> None:
     cache = cluster()
     running(cache, "equal", priority=10)
     found, tries = search(cache, lambda pods: True)
@@ -59,7 +59,7 @@ def test_without_pods_of_lower_priority_there_is_nobody_to_evict() -> None:
     assert tries == 0
 
 
-def test_nobody_is_evicted_if_the_group_does_not_fit_even_without_all_of_them() -> None:
+def test_no_pod_is_evicted_if_the_group_does_not_fit_even_without_all_of_them() -> None:
     cache = cluster()
     running(cache, "low")
     found, _ = search(cache, lambda pods: False)

@@ -202,7 +202,7 @@ def test_the_last_company_may_be_preempted_by_a_self_affine_pod() -> None:
     assert [verdicts.status(i).ok for i in range(2)] == [True, False]
 
 
-def test_pods_that_nobody_means_and_that_want_nothing_skip() -> None:
+def test_pods_without_terms_that_no_other_pods_term_selects_skip() -> None:
     state = three_nodes(running("q", "a1", far(term("y"))))
     assert pre_filtered(plugin(state), pod("p", labels={"app": "x"}), state).status.skipped
     assert scored(plugin(state), pod("p", labels={"app": "x"}), state) is None

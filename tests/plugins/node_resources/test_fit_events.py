@@ -69,7 +69,7 @@ def test_a_pod_that_could_not_be_preempted_leaves_room_for_preemption() -> None:
     assert after_deletion(state, never, gone(5)) is SKIP
 
 
-def test_a_pod_that_leaves_a_node_that_is_not_there_wakes_nobody() -> None:
+def test_a_pod_that_leaves_a_node_that_is_not_there_wakes_no_pod() -> None:
     state = cluster(giving("2"))
     assert after_deletion(state, asking("1"), gone(node_name="elsewhere")) is SKIP
     assert after_deletion(state, asking("1"), asking("1", "gone")) is SKIP
