@@ -24,7 +24,7 @@ from podsched.testing.memory_store import MemoryStore
 from podsched.v1.scheduling_pb2 import ExplainRequest
 from support.page_world import node, pod
 
-NOBODY = Caller("", b"", "ipv4:127.0.0.1:1")
+ANONYMOUS = Caller("", b"", "ipv4:127.0.0.1:1")
 
 
 @pytest.fixture
@@ -79,11 +79,11 @@ async def test_an_object_that_cannot_be_read_is_none(core: ServerCore) -> None:
     assert source.get("Node", "broken") is None
 
 
-async def test_where_nobody_is_asked_the_page_may_do_everything(core: ServerCore) -> None:
+async def test_without_authentication_the_page_may_do_everything(core: ServerCore) -> None:
     await create(core, "n0")
     asked = act("cordon", "n0")
     assert asked is not None
-    reply = await face(core, Pipeline()).ask(NOBODY, asked)
+    reply = await face(core, Pipeline()).ask(ANONYMOUS, asked)
     assert (reply.status, json.loads(reply.body)["spec"]["unschedulable"]) == (200, True)
     await core.reflector.wait_until_fresh()
     found = WatchCacheSource(core.cache).get("Node", "n0")
@@ -93,7 +93,7 @@ async def test_where_nobody_is_asked_the_page_may_do_everything(core: ServerCore
 async def test_what_fails_is_answered_with_its_status(core: ServerCore) -> None:
     asked = act("delete", "default/none")
     assert asked is not None
-    reply = await face(core, Pipeline()).ask(NOBODY, asked)
+    reply = await face(core, Pipeline()).ask(ANONYMOUS, asked)
     assert reply.status == 404 and json.loads(reply.body)["message"]
 
 
@@ -102,20 +102,20 @@ async def test_a_caller_without_a_credential_is_refused(core: ServerCore) -> Non
         authenticate=CallAuthenticator(certificates=True), authorize=core.authorizer.rights_of
     )
     for reply in (
-        await face(core, pipeline).ask(NOBODY, review("list", "nodes")),
-        await face(core, pipeline).explain(NOBODY, asked("Pod", "p0")),
+        await face(core, pipeline).ask(ANONYMOUS, review("list", "nodes")),
+        await face(core, pipeline).explain(ANONYMOUS, asked("Pod", "p0")),
     ):
         assert (reply.status, json.loads(reply.body)["message"]) == (401, "Unauthorized")
 
 
 async def test_an_explanation_needs_a_pod_and_a_replica(core: ServerCore) -> None:
-    reply = await face(core, Pipeline()).explain(NOBODY, asked("Pod", "p0"))
+    reply = await face(core, Pipeline()).explain(ANONYMOUS, asked("Pod", "p0"))
     assert (reply.status, json.loads(reply.body)["reason"]) == (404, "NotFound")
-    reply = await face(core, Pipeline()).explain(NOBODY, asked("PodGroup", "g"))
+    reply = await face(core, Pipeline()).explain(ANONYMOUS, asked("PodGroup", "g"))
     assert (reply.status, "podgroups" in json.loads(reply.body)["message"]) == (404, True)
     stored = pod("p0")
     stored.spec.containers[0].image = "web:1"
     await core.creator.create_many([stored])
     await core.reflector.wait_until_fresh()
-    reply = await face(core, Pipeline()).explain(NOBODY, asked("Pod", "p0"))
+    reply = await face(core, Pipeline()).explain(ANONYMOUS, asked("Pod", "p0"))
     assert reply.status == 503 and "replica" in json.loads(reply.body)["message"]

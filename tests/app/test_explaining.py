@@ -60,7 +60,7 @@ async def test_an_explanation_says_who_answers() -> None:
     assert answer.nodes == 1
 
 
-async def test_a_pod_that_nobody_knows_is_not_found() -> None:
+async def test_an_unknown_pod_is_not_found() -> None:
     with pytest.raises(Unanswerable, match='pods "web" not found'):
         await first(explaining(ExplainWorld()).answer(question()))
 
@@ -105,7 +105,7 @@ async def test_when_a_group_may_start_is_told_by_members_like_its_own() -> None:
     assert eta.basis[-1] == "This is for one member; room for all members at once may come later."
 
 
-async def test_a_group_that_nobody_knows_is_not_found() -> None:
+async def test_an_unknown_group_is_not_found() -> None:
     asked = Question(explain=ExplainRequest(namespace="default", name="train", kind="PodGroup"))
     with pytest.raises(Unanswerable, match='podgroups "train" not found'):
         await first(explaining(ExplainWorld()).answer(asked))

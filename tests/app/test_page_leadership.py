@@ -90,7 +90,7 @@ def test_heartbeats_of_nodes_are_not_read() -> None:
     assert not [key for key in source.read if key.startswith("kube-node-lease")]
 
 
-def test_without_any_lease_nobody_leads() -> None:
+def test_without_any_lease_there_is_no_leader() -> None:
     found = LeasedLeadership(Leases())(NOW)
     assert (found.leader, found.replicas, found.leading) == ("", (), None)
 

@@ -106,7 +106,7 @@ async def test_validation_alone_changes_and_counts_nothing() -> None:
     assert world.counted("applied") == world.counted("refused") == 0
 
 
-async def test_plugins_that_nobody_has_are_a_mistake_too() -> None:
+async def test_unknown_plugins_are_a_mistake_too() -> None:
     world = World()
     outcome = await world.ask("profiles: [{plugins: {score: {enabled: [{name: Nobodys}]}}}]")
     assert len(outcome.errors) == 1

@@ -31,7 +31,7 @@ def batch(*changes: tuple[str, str]) -> Batch:
     return Batch(7, [Event(EventType.MODIFIED, kind, key, None, None) for kind, key in changes])
 
 
-def test_nothing_is_noted_while_nobody_looks() -> None:
+def test_nothing_is_noted_without_followers() -> None:
     read = source()
     read.handle(batch(("Pod", "default/p0")))
     assert read.changed() is None, "begin anew"

@@ -365,7 +365,7 @@ async def test_a_term_that_ended_by_its_fence_leaves_the_replica_in_standby(worl
     assert world.actors.ended
     assert not world.running.done()
     assert world.node_of("a") == ""
-    assert world.lost == [term], "whoever elects is told"
+    assert world.lost == [term], "the elector is told"
     world.actors.failure = asyncio.get_running_loop().create_future()
     world.lead()
     await asyncio.sleep(5)
@@ -470,7 +470,7 @@ async def test_a_paused_leader_decides_nothing_and_goes_on_with_the_same_term(
 
 
 class LateBinder:
-    """Binds when a second has passed, even if nobody waits for the answer any more."""
+    """Binds when a second has passed, even if no caller waits for the answer any more."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         self._cluster = cluster
@@ -622,7 +622,7 @@ async def test_a_term_that_starts_over_after_a_bug_knows_what_was_being_bound(
 
 
 class LateExtender(ScriptedExtender):
-    """Binds when a second has passed, even if nobody waits for the answer any more."""
+    """Binds when a second has passed, even if no caller waits for the answer any more."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         super().__init__()

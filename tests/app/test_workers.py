@@ -11,7 +11,7 @@ from podsched.app.workers import Reserved
 pytestmark = pytest.mark.integration
 
 
-def test_a_reserved_address_has_a_port_that_workers_can_share_and_nobody_else() -> None:
+def test_a_reserved_address_has_a_port_that_only_workers_can_share() -> None:
     with (
         Reserved("127.0.0.1:0") as reserved,
         socket.socket() as worker,

@@ -113,7 +113,7 @@ async def test_a_nomination_whose_answer_was_lost_is_taken_back() -> None:
     assert work.nominated() == ""
 
 
-async def test_nothing_is_touched_if_nobody_would_replace_one_of_the_pods() -> None:
+async def test_nothing_is_touched_if_one_of_the_pods_would_not_be_replaced() -> None:
     work = Work(controlled=False)
     error = await work.do(["a", "b"])
     assert isinstance(error, Stopped)

@@ -61,7 +61,7 @@ def test_options_that_do_not_fit_together_are_told(
 
 
 def test_a_dump_of_kubectl_is_a_cluster(sched: Commands, tmp_path: Path) -> None:
-    """A List in any order, with what an API server adds, and with kinds that nobody reads."""
+    """A List in any order, with what an API server adds, and with kinds that are not read."""
     store = KubeStore()
     used = store.pod("used", cpu="3", nodeName="small")
     items = [

@@ -45,7 +45,7 @@ def test_few_steps_have_no_bar_unless_each_takes_long(terminal: Terminal) -> Non
     assert "1/3" in terminal.getvalue()
 
 
-def test_work_without_an_end_in_sight_tells_what_has_come(terminal: Terminal) -> None:
+def test_work_of_unknown_size_tells_what_has_come(terminal: Terminal) -> None:
     with redirect_stderr(terminal), working("saving", counted=True) as tell:
         tell(5_000_000)
     assert "saving" in terminal.getvalue() and "5.0 MB" in terminal.getvalue()

@@ -213,7 +213,7 @@ def owned_by(owner: Owner) -> Moved:
     return moved
 
 
-NOBODY = {
+NO_CONTROLLER = {
     "no controller has looked at it": Owner(stored=replica_set("web", "rs", controlled=False)),
     "it is another one": Owner(stored=replica_set("web", "another")),
     "it is gone": Owner(),
@@ -221,8 +221,8 @@ NOBODY = {
 
 
 @pytest.mark.looptime
-@pytest.mark.parametrize("owner", NOBODY.values(), ids=NOBODY)
-async def test_a_pod_whose_owner_nobody_looks_after_stays_or_is_copied_with_force(
+@pytest.mark.parametrize("owner", NO_CONTROLLER.values(), ids=NO_CONTROLLER)
+async def test_a_pod_whose_owner_has_no_controller_stays_or_is_copied_with_force(
     owner: Owner,
 ) -> None:
     moved = owned_by(owner)

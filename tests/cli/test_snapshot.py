@@ -59,7 +59,7 @@ def test_the_etcd_of_a_sched_up_that_runs_is_saved_unless_another_is_named(
 
 @pytest.mark.integration
 async def test_a_snapshot_says_what_it_holds_and_is_restored_for_sched_up(tmp_path: Path) -> None:
-    """An object that nobody can read is told, and a failure."""
+    """An unreadable object is told, and a failure."""
     sched, file = Commands(), str(tmp_path / "saved.db")
     async with EmbeddedEtcd(EmbeddedEtcdOptions(tmp_path / "first", fsync=False)) as etcd:
         store = await connect(EtcdOptions((etcd.endpoint,)))

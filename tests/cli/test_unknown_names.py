@@ -19,7 +19,7 @@ HANDSHAKE = "failed to connect to all addresses; last error: UNKNOWN: Tls handsh
 
 
 @pytest.fixture(autouse=True)
-def nobody_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 

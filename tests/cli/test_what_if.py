@@ -129,7 +129,7 @@ def test_added_nodes_have_devices_like_the_one_they_are_like_or_those_of_their_f
     assert "must contain exactly one Node" in told.err
 
 
-def test_a_removed_node_loses_what_nobody_replaces(
+def test_a_removed_node_loses_pods_without_a_controller(
     sched: Commands, cluster: str, tmp_path: Path
 ) -> None:
     more = written(tmp_path / "more.json", pod("alone", "1", "a"))

@@ -104,7 +104,7 @@ def test_every_metric_of_kube_scheduler_is_here_or_the_reason_why_not() -> None:
     assert set(absent) & set(registry.names()) == set()
 
 
-def test_nobody_is_told_to_install_podsched_from_an_index() -> None:
+def test_no_text_says_to_install_podsched_from_an_index() -> None:
     texts = [*DOCUMENTS, *(ROOT / "sched" / "podsched").rglob("*.py")]
     said = re.compile(r"pip install '?podsched\b")
     assert [path.name for path in texts if said.search(path.read_text())] == []

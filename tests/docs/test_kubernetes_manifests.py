@@ -109,7 +109,7 @@ def test_every_part_of_ray_has_the_token_and_each_scheduler_a_node_beside_it() -
     assert scheduler["image"] == "podsched:0.1.0"
 
 
-def test_nobody_reads_metrics_but_who_has_a_certificate_of_the_secrets_authority() -> None:
+def test_metrics_are_read_only_with_a_certificate_of_the_secrets_authority() -> None:
     for overlay in (*OVERLAYS, "static-pod"):
         assert not [a for a in container_of(overlay)["args"] if "always-allow-paths" in a]
     (ca,) = [a for a in container_of("monitoring")["args"] if a.startswith("--client-ca-file=")]

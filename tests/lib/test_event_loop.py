@@ -180,7 +180,7 @@ async def test_who_fills_a_round_and_who_waits_take_turns(work: Work) -> None:
             order.append(name)
             await turn.give_way()
 
-    # Both begin in the first one; nobody comes behind the other in a round that is full.
+    # Both begin in the first one; neither follows the other in a round that is full.
     rounds = await in_rounds(order, task("a"), task("b"))
     assert rounds == ["ab", "a", "b", "a", "b", "a", "b"]
 
@@ -253,7 +253,7 @@ async def test_a_turn_does_not_begin_in_a_round_that_is_over(work: Work) -> None
     assert await in_rounds(order, fills(), waits()) == ["a", "b"]
 
 
-async def test_a_turn_begins_at_last_whoever_fills_the_rounds(work: Work) -> None:
+async def test_a_turn_begins_at_last_even_if_other_work_fills_the_rounds(work: Work) -> None:
     began = False
 
     async def never_waits() -> int:

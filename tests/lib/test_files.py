@@ -32,7 +32,7 @@ def test_what_never_ends_is_too_large() -> None:
         read_file(Path("/dev/zero"), 1 << 20)
 
 
-def test_a_named_pipe_that_nobody_writes_to_is_an_error(
+def test_a_named_pipe_without_a_writer_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "PIPE_TIMEOUT", 0.01)
@@ -67,7 +67,9 @@ def test_a_missing_file_and_a_directory_are_errors(tmp_path: Path) -> None:
         read_file(tmp_path, 10)
 
 
-def test_a_private_file_is_the_owners_alone_whoever_could_read_it_before(tmp_path: Path) -> None:
+def test_a_private_file_is_the_owners_alone_even_if_others_could_read_it_before(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text("old and longer")
     file.chmod(0o644)

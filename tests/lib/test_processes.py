@@ -44,7 +44,7 @@ def test_a_sessions_members_are_its_live_processes() -> None:
     try:
         assert session_members(child.pid) == [child.pid]
         child.send_signal(signal.SIGKILL)
-        # Nobody has waited for it: it is a zombie, and none of the living.
+        # No parent has waited for it: it is a zombie, and none of the living.
         eventually_blocking("its end", lambda: session_members(child.pid), [])
         assert os.getsid(child.pid) == child.pid
     finally:

@@ -118,7 +118,7 @@ async def test_a_failure_on_the_way_out_is_raised() -> None:
         await tasks.run()
 
 
-async def test_a_set_ends_while_a_task_is_done_that_nobody_has_looked_at_yet() -> None:
+async def test_a_set_ends_while_a_finished_task_has_not_been_collected_yet() -> None:
     tasks = TaskSet("the term")
     outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

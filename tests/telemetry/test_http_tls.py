@@ -115,7 +115,7 @@ async def test_files_that_cannot_be_used_are_named(files: Certificates) -> None:
         await serve_health(HealthChecks(), MetricRegistry(), access=Access(both(files)))
 
 
-async def test_a_client_that_does_not_shake_hands_keeps_nobody_waiting(
+async def test_a_client_that_does_not_shake_hands_keeps_no_other_client_waiting(
     server: HttpServer, files: Certificates
 ) -> None:
     _, writer = await asyncio.open_connection(server.host, server.port)
@@ -124,7 +124,7 @@ async def test_a_client_that_does_not_shake_hands_keeps_nobody_waiting(
     writer.close()
 
 
-async def test_where_nobody_can_be_known_only_open_paths_answer(files: Certificates) -> None:
+async def test_without_a_way_to_authenticate_only_open_paths_answer(files: Certificates) -> None:
     tls = TlsFiles("", str(files.cert), str(files.key), oldest=ssl.TLSVersion.TLSv1_3)
     running = await serve_health(
         HealthChecks(),

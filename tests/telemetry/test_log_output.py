@@ -16,13 +16,13 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:
 def test_json_logs_are_one_object_a_line_with_the_fields_as_given() -> None:
     stream = io.StringIO()
     configure_logging("json", stream=stream)
-    get_logger("engine").info("Bound the pod", pod="default/a", node="n1")
+    get_logger("scheduler").info("Bound the pod", pod="default/a", node="n1")
     (line,) = lines(stream)
     assert line.pop("time").endswith("Z")
     assert line == {
         "message": "Bound the pod",
         "level": "info",
-        "component": "engine",
+        "component": "scheduler",
         "pod": "default/a",
         "node": "n1",
     }
@@ -43,7 +43,7 @@ def test_libraries_log_in_the_same_form() -> None:
 def test_text_logs_are_readable_and_without_colours_off_a_terminal() -> None:
     stream = io.StringIO()
     configure_logging("text", stream=stream)
-    get_logger("engine").warning("Lost the lease", term=7)
+    get_logger("scheduler").warning("Lost the lease", term=7)
     assert "[warning  ] Lost the lease" in stream.getvalue()
     assert "term=7" in stream.getvalue()
     assert "\x1b" not in stream.getvalue()
@@ -52,7 +52,7 @@ def test_text_logs_are_readable_and_without_colours_off_a_terminal() -> None:
 def test_what_is_below_the_level_is_not_written() -> None:
     stream = io.StringIO()
     configure_logging("json", level="warning", stream=stream)
-    get_logger("engine").info("quiet")
+    get_logger("scheduler").info("quiet")
     logging.getLogger("some.library").info("quiet")
     assert stream.getvalue() == ""
 
@@ -61,7 +61,7 @@ def test_components_have_levels_of_their_own() -> None:
     stream = io.StringIO()
     modules = parse_modules("queue=4,bind*=2")
     configure_logging("json", level="warning", stream=stream, modules=modules)
-    for component in ("queue", "binder", "engine"):
+    for component in ("queue", "binder", "scheduler"):
         get_logger(component).debug("debug")
         get_logger(component).info("info")
         get_logger(component).exception("exception")
@@ -71,7 +71,7 @@ def test_components_have_levels_of_their_own() -> None:
         ("queue", "exception"),
         ("binder", "info"),
         ("binder", "exception"),
-        ("engine", "exception"),
+        ("scheduler", "exception"),
     ]
 
 
@@ -97,7 +97,7 @@ def test_control_characters_of_stored_data_do_not_reach_the_log(format_: Any) ->
     """Neither a terminal's escape sequences nor a newline that begins a line of its own."""
     stream = io.StringIO()
     configure_logging(format_, stream=stream)
-    get_logger("engine").info("Bound", pod="a\x1b[2J\x9b1m\nforged", nested={"a": "\x85"})
+    get_logger("scheduler").info("Bound", pod="a\x1b[2J\x9b1m\nforged", nested={"a": "\x85"})
     logging.getLogger("library").warning("an \x1b[1mevent\r of %s", "a\nlibrary")
     text = stream.getvalue()
     assert len(text.splitlines()) == 2

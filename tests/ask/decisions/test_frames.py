@@ -52,7 +52,7 @@ def test_a_torn_file_is_read_up_to_its_last_whole_frame(cut: int) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_what_nobody_wrote_is_passed_over(garbage: bytes) -> None:
+def test_garbage_after_a_frame_raises_at_most_a_value_error(garbage: bytes) -> None:
     for found in frames_in(frame(1) + garbage):
         try:
             found.content()

@@ -118,6 +118,6 @@ def test_what_came_of_pods_of_its_priority_counts_before_that_of_others() -> Non
     assert (urgent.seconds[1], usual.seconds[1]) == (pytest.approx(49.0), pytest.approx(2.0))
 
 
-def test_pods_are_alike_that_ask_for_about_the_same() -> None:
+def test_pods_with_similar_requests_have_the_same_shape() -> None:
     assert shape_of({"cpu": 1100, "memory": 0}) == shape_of({"cpu": 1900})
     assert shape_of({"cpu": 1100}) != shape_of({"cpu": 2100})

@@ -1,4 +1,4 @@
-"""Groups of nodes that are rejected alike, and by how much they miss."""
+"""Groups of nodes rejected for the same reasons, and by how much they miss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What browsers are sent, and that it costs nothing while nobody looks."""
+"""What browsers are sent, and that it costs nothing while no page is open."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def following(feed: Feed, position: str) -> AsyncGenerator[bytes, None]:
     return messages
 
 
-async def test_nothing_is_followed_while_nobody_looks(world: World) -> None:
+async def test_nothing_is_followed_without_viewers(world: World) -> None:
     feed = fed(world)
     for _ in range(3):
         await feed.tick()
@@ -104,7 +104,7 @@ async def test_all_browsers_get_the_same_state_between_two_ticks(world: World) -
     assert await feed.state() is await feed.state()
 
 
-async def test_whoever_asks_for_details_keeps_the_board_without_a_state_being_encoded(
+async def test_requests_for_details_keep_the_board_without_a_state_being_encoded(
     world: World,
 ) -> None:
     encoded: list[str] = []

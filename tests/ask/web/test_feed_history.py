@@ -34,7 +34,7 @@ def test_the_number_of_a_term_is_added_once_its_leader_tells_it() -> None:
     assert history.term_rows() == [[A, 812, 9_000.0, 0.0]]
 
 
-def test_nobody_leads_between_two_terms() -> None:
+def test_there_is_no_leader_between_two_terms() -> None:
     history = History()
     history.see(leadership(A, 812, since=9_000.0), NOW)
     history.see(leadership("", since=0.0), NOW + 1)

@@ -115,7 +115,7 @@ def test_a_pod_that_need_not_go_stays() -> None:
     assert moves(roomed(made)) == [("big", "a", "b")]
 
 
-def test_nobody_of_a_higher_priority_is_moved() -> None:
+def test_no_pod_of_a_higher_priority_is_moved() -> None:
     objects = [node("a", allocatable=LARGE), node("b", allocatable={"cpu": "2", "pods": "9"})]
     high = owned("high", "a", "1", priority=7)
     assert roomed(world([*objects, high, owned("waits", cpu="4")])) is None

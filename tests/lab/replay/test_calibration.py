@@ -50,7 +50,7 @@ def test_estimates_hold_where_pods_do_not_go_in_turn() -> None:
     assert found.open > found.estimates / 2
 
 
-def test_a_run_in_which_nobody_waits_says_so() -> None:
+def test_a_run_in_which_no_pod_waits_says_so() -> None:
     assert calibration_line(calibrate(History(10.0))) == (
         "ETA: no pod waited that could be estimated"
     )

@@ -121,7 +121,7 @@ QUEUES = [
 ]
 
 
-def test_pods_of_queues_wait_for_quota_and_none_is_evicted_because_nobody_says_it_is_ready(
+def test_pods_of_queues_wait_for_quota_and_none_is_evicted_for_not_being_ready(
     tmp_path: Path,
 ) -> None:
     objects = [from_manifest({"apiVersion": KUEUE, **each}).message for each in QUEUES]

@@ -26,7 +26,7 @@ def test_hours_pass_at_once_and_in_order() -> None:
     assert time.monotonic() - began < 600, "not the hours themselves"
 
 
-def test_waiting_for_what_nobody_does_is_an_error_and_no_hang() -> None:
+def test_waiting_for_what_never_happens_is_an_error_and_no_hang() -> None:
     async def work() -> None:
         await asyncio.Event().wait()
 
