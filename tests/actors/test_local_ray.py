@@ -30,7 +30,7 @@ async def test_it_listens_on_loopback_alone_and_leaves_nothing_behind(tmp_path: 
         await eventually("a raylet", lambda: "raylet" in names(session))
         await eventually("its agent", lambda: "ray::RuntimeEnvAgent" in names(session))
         assert addresses_of(session_members(session)) == {"127.0.0.1"}
-        assert "monitor.py" not in names(session), "it shows its metrics to whoever asks"
+        assert "monitor.py" not in names(session), "it shows its metrics to all who ask"
     finally:
         await ray.stop()
     assert not session_members(session)

@@ -1,4 +1,4 @@
-"""A Ray that hangs freezes nobody who joins it, and is ended to be started again."""
+"""A Ray that hangs blocks no process that joins it, and is ended to be started again."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def said_by(joining: asyncio.subprocess.Process) -> list[Any]:
 
 
 @pytest.mark.long
-async def test_a_raylet_that_hangs_freezes_nobody_and_is_started_again(
+async def test_a_raylet_that_hangs_blocks_no_joining_process_and_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local_ray, "HUNG_AFTER", 4.0)

@@ -55,7 +55,7 @@ async def agree(world: World, actors: TermActors, times: int = 6) -> None:
         assert seen(evaluation, pending) == seen(world.evaluation(pending), pending)
 
 
-async def preempt_alike(world: PreemptionWorld, actors: TermActors, times: int = 6) -> None:
+async def preempt_the_same(world: PreemptionWorld, actors: TermActors, times: int = 6) -> None:
     """Preemption with the shards' dry runs comes to what it comes to without."""
     world.remote = world.decider(actors.dry_run)
     for _ in range(times):
@@ -116,7 +116,7 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(
             await eventually("all shards are current", lambda: all_current(actors))
             await agree(world, actors)
             assert metrics.calls["evaluate", "ok"]
-            await preempt_alike(world, actors)
+            await preempt_the_same(world, actors)
             assert metrics.calls["dry_run_rows", "ok"]
 
             # A binder actor that does not reach the API server: the batch goes out directly.
@@ -131,7 +131,7 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(
             # An actor dies: local at once, and replaced.
             handle = await cluster.find("evaluator-0")
             await cluster.kill(handle)
-            await preempt_alike(world, actors, 2)
+            await preempt_the_same(world, actors, 2)
             await agree(world, actors)
             await eventually("one is replaced", lambda: metrics.replaced, ["evaluator"])
             await eventually("all shards are current", lambda: all_current(actors))

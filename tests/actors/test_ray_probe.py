@@ -47,7 +47,7 @@ def test_ray_is_called_with_the_certificates_that_its_variables_name() -> None:
 
 @pytest.fixture
 async def silent() -> AsyncIterator[str]:
-    """An address whose connections the kernel accepts, and nobody answers."""
+    """An address whose connections the kernel accepts, but no process answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 

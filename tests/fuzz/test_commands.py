@@ -202,4 +202,4 @@ def test_any_file_is_taken_or_refused(
         assert not exceeds(took, _MOST_SECONDS), f"{took:.1f} s: sched {' '.join(arguments)}"
 
     run()
-    assert len(seen) > 1 or seen.total() < _ENOUGH, f"all files end alike: {seen}"
+    assert len(seen) > 1 or seen.total() < _ENOUGH, f"all files end the same: {seen}"

@@ -1,4 +1,4 @@
-"""One cluster for all tests of clients that nobody here wrote."""
+"""One cluster for all tests of clients that other projects wrote."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ async def test_each_role_does_its_own_and_nothing_else(guarded: Guarded) -> None
     term = (await guarded.store.txn([], [Put(term_key(LOCK), b"s0")])).revision
     fence = v1.Fence(lock=LOCK, term=term)
 
-    # Whoever submits pods creates them and sees them, and that is all.
+    # A submitter creates pods and sees them, and that is all.
     await sam.create(pod("web"))
     await sam.get("Pod", "web")
     assert 'User "sam" cannot delete resource "pods"' in await refused(sam.delete("Pod", "web"))

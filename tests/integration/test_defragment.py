@@ -1,4 +1,4 @@
-"""``sched defragment --execute`` loses no pod, whoever is killed between holding and evicting."""
+"""``sched defragment --execute`` loses no pod, even if the command or the leader is killed."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ async def test_a_replacement_has_its_place_though_the_command_was_killed_once_it
         command.send_signal(signal.SIGKILL)
         await command.wait()
         await move.create(web("web-2", move.owner))
-        # The old node is cordoned, and the new one held by what nobody deletes any more.
+        # The old node is cordoned, and the new one held by a pod that is no longer deleted.
         await eventually("web-2 runs", lambda: move.runs_on("web-2"), TO)
 
 

@@ -198,7 +198,7 @@ def claims_of(real: RealCluster) -> list[int]:
 async def test_standbys_that_alone_cannot_reach_the_leader_leave_it_the_lock(
     tmp_path: Path, links: Links
 ) -> None:
-    """Silence, a broken connection, and an address at which nobody answers."""
+    """Silence, a broken connection, and an address at which no process answers."""
     async with real_cluster(tmp_path, replicas=3, process_arguments=links.to_peers) as real:
         leader, terms = real.leader(), len(real.observer.leaders)
         relay = links.of[leader.spec.name]
@@ -213,7 +213,7 @@ async def test_standbys_that_alone_cannot_reach_the_leader_leave_it_the_lock(
         assert await submitter.wait() == 0
         await eventually("all bound", lambda: real.bound("pod") == 200)
         assert len(real.observer.leaders) == terms
-        assert claims_of(real) == claims, "nobody even tried"
+        assert claims_of(real) == claims, "no standby even tried"
         await real.check_history("pod", 200)
 
 

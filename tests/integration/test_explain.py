@@ -1,4 +1,4 @@
-"""A pod is explained by real replicas: the leader, a standby, and whoever leads next."""
+"""A pod is explained by real replicas: the leader, a standby, and the next leader."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ async def test_only_the_fence_keeps_a_deposed_leaders_binding_out(tmp_path: Path
         old = Fence(lock="kube-system/kube-scheduler", term=real.observer.leaders[-1].term)
         real.leader().kill(signal.SIGKILL)
         await eventually("a new leader", lambda: len(real.observer.leaders) > terms)
-        # A pod no scheduler here is responsible for, so that nobody else binds it.
+        # A pod no scheduler here is responsible for, so that none of them binds it.
         [pod] = copies(pod_template(schedulerName="nobody"), "pod", 1)
         stored = await real.client.create(pod)
         binding = Binding(

@@ -46,7 +46,7 @@ CHOSEN: Final = frozenset(
     {"managedFields", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"}
     | {"token", "expirationTimestamp", "audiences"}
 )
-#: What others have changed in the recorded cluster and nobody changes here.
+#: What others have changed in the recorded cluster, but not here.
 OF_OTHERS: Final = frozenset({"taints", "generation"})
 END_OF_OBJECTS: Final = "k8s.io/initial-events-end"
 #: Workloads that users make and change, by kind.

@@ -1,4 +1,4 @@
-"""Objects that no API server would store, written to etcd by somebody else, harm nobody."""
+"""Objects that no API server would store, written to etcd by another program, do no harm."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ async def test_pods_wait_at_permit_until_allowed_and_deaf_plugins_are_made_up_fo
         await create(real, "opener", usher="go")
         await eventually("the waiting pod", lambda: real.bound("waiting") == 1)
 
-        # Nobody lets it go: turned down when its second is over, with kube-scheduler's words.
+        # No plugin lets it go: turned down when its second is over, with kube-scheduler's words.
         await create(real, "short", usher="short")
 
         async def timed_out() -> bool:

@@ -218,7 +218,7 @@ def _json(patch: Mapping[str, Any]) -> bytes:
 # ---------------------------------------------------------------------- preemption
 
 
-async def test_a_preemptor_gets_its_node_after_the_grace_period_and_nobody_below_steals_it(
+async def test_a_preemptor_gets_its_node_after_the_grace_period_and_no_lower_pod_takes_it(
     bench: Bench,
 ) -> None:
     grace = 3

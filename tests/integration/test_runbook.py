@@ -61,7 +61,7 @@ async def test_a_lock_that_somebody_took_for_a_day_is_freed_with_etcdctl(tmp_pat
         terms = len(real.observer.leaders)
         await real.client.create_pods(list(copies(pod_template(), "pod", 1)))
         await asyncio.sleep(3.0)
-        assert not real.bound("pod"), "nobody leads"
+        assert not real.bound("pod"), "there is no leader"
         rows = commands("| The lock is stuck")
         assert len(rows) == 2
         for words in rows:
