@@ -250,7 +250,7 @@ class Story:
     def wrote(
         self, term: int, pod: str, *revisions: int, method: str = "BindPods", **fields: Any
     ) -> None:
-        """An API server says what it wrote for a term; without revisions: nobody heard of it."""
+        """An API server says what it wrote for a term; without revisions: no client heard of it."""
         self.add(
             FencedWrite(
                 at=self._now,

@@ -190,7 +190,7 @@ class Inhabitants:
         self._seen = {pod.metadata.uid: pod for pod in self._pods()}
 
     def _node_of(self, pod: Pod) -> str:
-        """The node of a pod: a place that is held is nobody else's."""
+        """The node of a pod: a place that is held is no other pod's."""
         required = (
             pod.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
         )

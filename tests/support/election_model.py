@@ -134,7 +134,7 @@ def tell(world: World, i: int, event: Event) -> World:
 
 
 def _expected(replica: Replica) -> tuple[Request, ...]:
-    """Nobody waits for the answers to former attempts; such writes may still arrive."""
+    """No replica waits for the answers to former attempts; such writes may still arrive."""
     awaited = in_flight(replica.state)
     current = awaited.write.attempt if awaited else 0
     return tuple(
@@ -336,7 +336,7 @@ def _started_again(world: World, i: int, replica: Replica) -> World:
 
 
 def check(world: World, *, exclusive: bool) -> None:
-    """The invariants. exclusive: nobody was wrongly suspected, so leases exclude each other."""
+    """The invariants. exclusive: no leader was wrongly suspected, so leases exclude each other."""
     terms = [term for term, _ in world.granted]
     if terms != sorted(set(terms)):
         raise Violation(f"terms do not grow: {terms}")

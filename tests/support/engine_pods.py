@@ -1,4 +1,4 @@
-"""Pods and assignments for tests of the engine's drivers."""
+"""Pods and assignments for tests of what decides and binds."""
 
 from __future__ import annotations
 

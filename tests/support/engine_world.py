@@ -1,4 +1,4 @@
-"""Small random clusters and pods for tests of the engine and the plugins.
+"""Small random clusters and pods for tests of deciding and of plugins.
 
 A ``World`` holds a cache and a profile; ``World.mutate`` makes one random change of the kinds that
 happen in a cluster. Everything follows from the seed.

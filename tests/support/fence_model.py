@@ -48,7 +48,7 @@ class FencedWorld:
 
 
 def fenced(world: World) -> FencedWorld:
-    """An election in which nobody has bound anything."""
+    """An election in which no pod has been bound."""
     return FencedWorld(world, tuple(Informer() for _ in world.replicas))
 
 

@@ -127,7 +127,7 @@ class HttpRequest(NamedTuple):
     def is_ambiguous(self) -> bool:
         """Whether it may ask for a dry run or not, so that to write anything is wrong.
 
-        As in Kubernetes, nobody looks at the query of a deletion that has a body.
+        As in Kubernetes, the query of a deletion that has a body is ignored.
         """
         path, _, query = self.target.partition("?")
         writes = self.method in ("POST", "PUT", "PATCH", "DELETE") and path not in _OTHER_PATHS

@@ -160,8 +160,8 @@ def changed(document: dict[str, Any], rng: random.Random) -> dict[str, Any]:
 def configuration(rng: random.Random) -> str:
     """A configuration that schedulers may be able to go on with, as text.
 
-    Without what cannot change, and mostly for the pods that there are. Without extenders: whoever
-    is not there is no fault of what is attacked.
+    Without what cannot change, and mostly for the pods that there are. Without extenders: an
+    extender that does not run is no fault of what is attacked.
     """
     document = {key: CONFIG[key] for key in ("apiVersion", "kind", "percentageOfNodesToScore")}
     profiles = copy.deepcopy(CONFIG["profiles"])

@@ -1,4 +1,4 @@
-"""Values that nobody expects: texts, numbers, quantities and selectors at the edges."""
+"""Unexpected values: texts, numbers, quantities and selectors at the edges."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ WORDS = (
 
 
 def odd_text(rng: random.Random) -> str:
-    """A text that nobody expects."""
+    """An unexpected text."""
     return rng.choice(rng.choice((TEXTS, QUANTITIES, SELECTORS, WORDS)))
 
 
 def odd_value(rng: random.Random) -> Any:
-    """A value of JSON that nobody expects."""
+    """An unexpected value of JSON."""
     return rng.choice(
         (odd_text(rng), rng.choice(INTEGERS), rng.choice(DOUBLES), None, True, [], {})
     )

@@ -178,7 +178,7 @@ class FuzzWorld:
             ) as answer:
                 status, text = answer.status, await answer.text(errors="replace")
         except (aiohttp.ClientError, TimeoutError) as error:
-            # Where a head cannot be read, nobody knows that no body may follow the answer's.
+            # Where a head cannot be read, it is not known that no body may follow the answer's.
             unread = request.method == "HEAD" and isinstance(error, aiohttp.ClientResponseError)
             status, text = 400 if unread else 0, repr(error)
         took = time.process_time() - began

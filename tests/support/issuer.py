@@ -48,7 +48,7 @@ class Issuer:
 
 
 def rsa_token(kid: str) -> str:
-    """A good token but for its key, which is nobody's."""
+    """A good token but for its key, which no issuer has."""
     key = rsa.generate_private_key(65537, 2048)
     claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": "eve", "exp": time.time() + 60}
     return jwt.encode(claims, key, algorithm="RS256", headers={"kid": kid})

@@ -1,8 +1,8 @@
 """The behaviour scenarios' way to podsched: real processes, spoken to over gRPC.
 
-Everything asynchronous lives in one event loop in a thread of its own, since the engine is
-synchronous. Objects are read from the API server, not from a cache, so that an assertion sees what
-any client would see.
+Everything asynchronous lives in one event loop in a thread of its own, since the scenario
+engine is synchronous. Objects are read from the API server, not from a cache, so that an assertion
+sees what any client would see.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class PodschedBackend(Backend):
             "dra-claim-controller",
             "dra-taint-eviction",
             "dra-extended-resource",
-            # podsched's queue copies kube-scheduler's, down to what nobody should rely on.
+            # podsched's queue copies kube-scheduler's, down to what no client should rely on.
             "kube-queue-details",
         }
     )

@@ -256,7 +256,7 @@ def check(world: World) -> None:
     if work is not None and isinstance(state.phase, Scheduling) and work.attempt != known:
         raise Violation("work is taken for other work")
     if world.waiting and work is None:
-        raise Violation("nobody will tell who waits for a configuration")
+        raise Violation("a wait for a configuration would never end")
     late: list[Event] = [StateBuilt(state.builds - 1), StateBroken(state.builds - 1, ON_A_POD)]
     for attempt in {state.attempts - 1, state.attempts, state.attempts + 1} - {known}:
         ends = (None, ON_A_POD, FENCE_LOST, A_BUG, CANCELLED)
@@ -277,7 +277,7 @@ def in_peace(world: World) -> World:
 
 
 def check_peace(world: World) -> None:
-    """Left in peace, a leader works unless it is paused, and nobody else does."""
+    """Left in peace, a leader works unless it is paused, and no standby does."""
     world = in_peace(world)
     if world.state.paused:
         if world.work is not None:

@@ -1,4 +1,4 @@
-"""A topology world with a profile, to be taken for an engine's world."""
+"""A topology world with a profile, usable as ``engine_world.World``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.topology_world import TopologyWorld
 
 
 class Evaluated:
-    """A topology world with the default profile, to be taken for an engine's world."""
+    """A topology world with the default profile, usable as ``engine_world.World``."""
 
     def __init__(self, seed: int, **sizes: int) -> None:
         self.world = TopologyWorld(seed, **sizes)
