@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -45,12 +45,6 @@ from podsched.framework.nodes import Bools, Int32s, Int64s, NodeColumns, PodQuer
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
-
-
-class BaseColumns(NodeColumns, Protocol):
-    """The columns that a fork copies: ``LiveColumns``, which imports this module."""
-
-    pod_table: PodTable
 
 
 class _Delta:
@@ -144,7 +138,7 @@ class _ForkedNodes:
     Row ``i`` is row ``base_rows[i]`` of the base; a base row may occur several times.
     """
 
-    def __init__(self, base: BaseColumns, rows: Rows) -> None:
+    def __init__(self, base: NodeColumns, rows: Rows) -> None:
         self.base = base
         self.base_rows = np.asarray(rows, dtype=np.intp)
         self.size = len(rows)
@@ -213,18 +207,22 @@ class _ForkedNodes:
 class Fork(_ForkedNodes):
     """Implements ``framework.nodes.ForkedColumns``: copied rows on which pods can be changed."""
 
-    def __init__(self, base: BaseColumns, rows: Rows, usage: ForkedUsage | None = None) -> None:
+    def __init__(
+        self, base: NodeColumns, table: PodTable, rows: Rows, *, usage: ForkedUsage | None = None
+    ) -> None:
         super().__init__(base, rows)
         rows = self.base_rows
-        self._class_usage = base.pod_table.class_usage
+        self._table = table
+        self._class_usage = table.class_usage
         self._pods: dict[int, dict[str, PodInfo]] = {}
-        self._usage = usage if usage is not None else ForkedUsage(base.pod_table.usage, rows)
-        self._ports = ForkedPorts(base.pod_table.ports, rows)
+        self._usage = usage if usage is not None else ForkedUsage(table.usage, rows)
+        self._ports = ForkedPorts(table.ports, rows)
         self._changes = _Changes(self.size)
 
     def fork(self, rows: Rows) -> Fork:
         """Return a fork of the base with the changes that were made to these rows here."""
-        child = Fork(self.base, self.base_rows[rows], self._usage.fork(rows))
+        usage = self._usage.fork(rows)
+        child = Fork(self.base, self._table, self.base_rows[rows], usage=usage)
         places: dict[int, list[int]] = {}
         for i, row in enumerate(rows.tolist()):
             places.setdefault(row, []).append(i)

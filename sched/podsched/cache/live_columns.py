@@ -143,4 +143,4 @@ class LiveColumns:
 
     def fork(self, rows: Rows) -> Fork:
         """Copy rows to try changes on; valid until the columns change."""
-        return Fork(self, rows)
+        return Fork(self, self.pod_table, rows)
