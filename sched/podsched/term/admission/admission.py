@@ -102,7 +102,7 @@ class Admission:
             counts_ready=self.endings.waits_for_ready,
         )
         self._workloads = Workloads(
-            self.books, devices, self.pods, self.requeuing, self.endings, self.histories
+            self.books, devices, self.pods.usage, self.requeuing, self.endings, self.histories
         )
 
     @property
@@ -280,7 +280,7 @@ class Admission:
             for key in dict.fromkeys([*cluster.pods, *assumed]):
                 self.pods.count_one(key)
                 yield
-        self.pods.settle()
+        self.pods.usage.settle()
         # The last pod of a unit that is being evicted may be gone since the last refresh.
         for key in self.endings.current.keys() - self.units.keys():
             self.units[key] = Unit(key)

@@ -1,7 +1,6 @@
 """Count the pods of queues: each pod for its unit, with the quota that it uses.
 
-A pod without a node waits, one with a node (bound or assumed) uses quota. The usage is added to the
-unit, and by ``settle`` to the snapshot and the tallies.
+A pod without a node waits, one with a node (bound or assumed) uses quota (``pod_usage``).
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from podsched.framework.pods import PodInfo
-from podsched.queues.quota import Amounts, FlavorResource
+from podsched.queues.quota import Amounts
 from podsched.term.admission.books import Books, Keys, pop_first
 from podsched.term.admission.devices import DeviceQuota
+from podsched.term.admission.pod_usage import PodUsage
 from podsched.term.admission.tallies import Tallies
 from podsched.term.admission.units import Unit, local_queue, unit_key
-from podsched.term.admission.usage import Flavors, read_flavors, usage_of
+from podsched.term.admission.usage import Flavors
 
 
 @dataclass(slots=True)
@@ -60,20 +60,14 @@ class QueuedPods:
         self._cluster = books.cluster
         self._queues_only = queues_only
         self._devices = devices
-        self._tallies = tallies
+        self.usage = PodUsage(books, devices, tallies)
         self._running_changed = running_changed
         self._counts_ready = counts_ready
         #: By key of the pod.
         self._places: dict[str, _Place] = {}
-        #: The flavors of pods that were assumed, and their LocalQueues, by uid, until the pod is
-        #: gone. Their bindings write both to annotations.
-        self._flavors: dict[str, Flavors] = {}
+        #: The LocalQueues of pods that were assumed, by uid, until the pod is gone. Their bindings
+        #: write them to annotations.
         self._admitted_by: dict[str, str] = {}
-        #: What decides about the amounts of the last pod that was counted, and these amounts: the
-        #: next pod is mostly of the same class.
-        self._last: tuple[tuple[object, ...], Amounts] = (), {}
-        #: Changes of usage that the snapshot and the tallies lack, by ClusterQueue and LocalQueue.
-        self._unsettled: dict[tuple[str, str], dict[FlavorResource, int]] = {}
         #: Keys of pods to count again.
         self._stale_pods: Keys = OrderedDict()
         self.leaving: Counter[str] = Counter()
@@ -83,7 +77,7 @@ class QueuedPods:
         """Begin without pods; return the pods so far, for ``note_moved``."""
         before, self._places = self._places, {}
         self._devices.forget()
-        self._unsettled.clear()
+        self.usage.begin()
         self.leaving.clear()
         return before
 
@@ -98,13 +92,8 @@ class QueuedPods:
 
     def assumed(self, flavors: Mapping[str, Flavors], local_queue: str) -> None:
         """Note the flavors of pods that were assumed, by uid; ``count`` counts the pods."""
-        self._flavors |= flavors
+        self.usage.assumed |= flavors
         self._admitted_by |= dict.fromkeys(flavors, local_queue)
-
-    def flavors_of(self, pod: PodInfo) -> Flavors:
-        """Return the flavors that a pod was admitted with, by resource; empty if unknown."""
-        # An assumed pod is counted before it gets its annotation, which comes with the binding.
-        return self._flavors.get(pod.uid) or read_flavors(pod)
 
     def queue_of(self, pod: PodInfo) -> str | None:
         """Return the LocalQueue of a pod, "" if it must name one but does not, None without one."""
@@ -122,7 +111,7 @@ class QueuedPods:
             self.count_one(key)
         while self._stale_pods:
             self._recount(pop_first(self._stale_pods))
-        self.settle()
+        self.usage.settle()
 
     def count_one(self, key: str) -> None:
         """Count a pod for its unit from the cache, without settling its usage."""
@@ -140,7 +129,7 @@ class QueuedPods:
             if old is not None:
                 del self._places[key]
                 self._leave(old)
-                self._flavors.pop(old.pod.uid, None)
+                self.usage.assumed.pop(old.pod.uid, None)
                 self._admitted_by.pop(old.pod.uid, None)
             return
         unit = unit_key(pod)
@@ -207,45 +196,11 @@ class QueuedPods:
         else:
             unit.held[pod.uid] = pod
             self._running_changed()
-            amounts = self._amounts(pod, unit)
+            amounts = self.usage.amounts(pod, unit)
             if amounts:
-                self._use(unit, amounts, 1)
+                self.usage.add(unit, amounts, 1)
                 self.leaving[unit.queue] += pod.terminating
         return _Place(pod, key, held, amounts, unit.queue)
-
-    def _use(self, unit: Unit, amounts: Amounts, sign: int) -> None:
-        """Add the usage of a pod to its unit, or remove it (``sign`` -1)."""
-        unsettled = self._unsettled.setdefault((unit.queue, unit.local_queue_key), {})
-        for one, amount in amounts.items():
-            unit.usage[one] = unit.usage.get(one, 0) + sign * amount
-            if not unit.usage[one]:
-                del unit.usage[one]
-            unsettled[one] = unsettled.get(one, 0) + sign * amount
-
-    def settle(self) -> None:
-        """Pass the changes of usage on to the snapshot and the tallies, once for many pods."""
-        for (queue, local), amounts in self._unsettled.items():
-            more = {one: amount for one, amount in amounts.items() if amount > 0}
-            less = {one: -amount for one, amount in amounts.items() if amount < 0}
-            self._books.snapshot.add_usage(queue, more)
-            self._books.snapshot.remove_usage(queue, less)
-            self._tallies.use(queue, local, amounts)
-        self._unsettled.clear()
-
-    def _amounts(self, pod: PodInfo, unit: Unit) -> Amounts:
-        """Return the quota that a pod with a node uses."""
-        queue = self._books.snapshot.queues.get(unit.queue)
-        if queue is None:
-            return {}
-        flavors = self.flavors_of(pod)
-        devices, decides = self._devices.use(pod), (pod.cls, flavors, queue)
-        if not devices and self._last[0] == decides:
-            return self._last[1]
-        amounts = usage_of(pod, queue, flavors, devices, self._books)
-        # If ``flavors`` lacks a resource, its flavor depends on the pod's node: do not keep it.
-        if not devices and all(one.flavor == flavors.get(one.resource) for one in amounts):
-            self._last = decides, amounts
-        return amounts
 
     def _leave(self, place: _Place, *, released: bool = True) -> None:
         """Remove a pod from its unit, with the quota that it used.
@@ -263,7 +218,7 @@ class QueuedPods:
             self._stale_pods[heir] = None
         if not place.amounts:
             return
-        self._use(unit, place.amounts, -1)
+        self.usage.add(unit, place.amounts, -1)
         self.leaving[unit.queue] -= place.pod.terminating
         if released:
             self._books.freed.append((place.queue, place.amounts.keys()))

@@ -19,7 +19,7 @@ from podsched.term.admission.books import Books
 from podsched.term.admission.devices import DeviceQuota
 from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.histories import Histories
-from podsched.term.admission.queued_pods import QueuedPods
+from podsched.term.admission.pod_usage import PodUsage
 from podsched.term.admission.requeuing import Requeuing
 from podsched.term.admission.units import Level, Unit, is_lone, level_of, unit_group
 from podsched.v1 import objects_pb2 as v1
@@ -37,14 +37,14 @@ class Workloads:
         self,
         books: Books,
         devices: DeviceQuota,
-        pods: QueuedPods,
+        usage: PodUsage,
         requeuing: Requeuing,
         endings: Endings,
         histories: Histories,
     ) -> None:
         self._cluster = books.cluster
         self._devices = devices
-        self._pods = pods
+        self._usage = usage
         self._requeuing = requeuing
         self._endings = endings
         self._histories = histories
@@ -107,7 +107,7 @@ class Workloads:
         kept: dict[str, dict[str, str]] = {}
         for pod in unit.held.values():
             if same_flavors := pod.pod.metadata.annotations.get(POD_SET_GROUP, ""):
-                kept.setdefault(same_flavors, {}).update(self._pods.flavors_of(pod))
+                kept.setdefault(same_flavors, {}).update(self._usage.flavors_of(pod))
         return kept
 
     def admitted(self, unit: Unit) -> Workload:
