@@ -118,8 +118,8 @@ def _kept_for_others(admission: Admission, workload: Workload, assignment: Assig
     reservations = admission.reservations
     if not reservations.of:
         return ""
-    delay = reservations.timetable.delay(workload, assignment.usage, ())
-    return delay or reservations.timetable.kept_node(workload)
+    delay = reservations.delays.delay(workload, assignment.usage, ())
+    return delay or reservations.delays.kept_node(workload)
 
 
 def _nominated(

@@ -34,6 +34,7 @@
 - ``withdrawals``: why a promised start cannot be kept
 - ``outlook`` and ``unit_ends``: what is expected to run, and until when
 - ``timetable`` and ``node_room``: when a unit can start beside it
+- ``delays``: which promised start keeps a unit from starting now
 - ``placeholders``, ``reserved_devices`` and ``reserved_ports``: what is kept on nodes
 
 The cycle that decides about the heads of the queues is ``term.cycle.admission_cycle``.

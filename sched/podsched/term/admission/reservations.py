@@ -31,6 +31,7 @@ from podsched.queues.backfill.parts import equal_parts, has_one_left
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.objects import Backfill, Workload
 from podsched.term.admission.books import Books
+from podsched.term.admission.delays import Delays
 from podsched.term.admission.endings import Endings
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import occupied
@@ -104,6 +105,7 @@ class Reservations:
         self._freed, self._next_round, self._pause = False, -inf, PAUSE
         window = min(settings.window or inf, _FARTHEST)
         self.timetable = Timetable(books, endings, holds, self.of, window)
+        self.delays = Delays(books, self.timetable, self.of)
         self._withdrawals = Withdrawals(books, endings, self.of, self.timetable.ends)
 
     def begin(self) -> None:

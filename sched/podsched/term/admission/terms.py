@@ -221,7 +221,7 @@ class FlavorTerms:
         if not reservations.of:
             return ""
         keys = [one.workload.key for one in victims]
-        return reservations.timetable.delay(self._workload, self.assignment.need, keys)
+        return reservations.delays.delay(self._workload, self.assignment.need, keys)
 
     # ------------------------------------------------------------------ victims
 

@@ -1,7 +1,7 @@
 """Find when a unit can start, beside the units that run and the promised starts of others.
 
     ends of running units and of holds --> ``Outlook``: quota over time, with the promised starts
-    unit --> ``delay``, ``beside``: what it must leave to others if it starts now
+    unit --> ``beside``: what it must leave to others if it starts now (``delays`` explains it)
          --> ``later``, ``ahead``: when quota has room for it, and the cluster's state expected then
 
 ``reservations`` decides which starts are promised.
@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from math import ceil, inf
+from math import ceil
 from typing import Final
 
 from podsched.api.objects import ResourceClaim
+from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import Beside, Try
 from podsched.framework.pods import PodInfo
 from podsched.queues.assignment import Assignment
@@ -29,13 +30,11 @@ from podsched.term.admission.holds import Holds
 from podsched.term.admission.node_room import NodeRoom
 from podsched.term.admission.outlook import Outlook
 from podsched.term.admission.placeholders import Placeholders, counts_labels
-from podsched.term.admission.reservation_text import start_text, time_text
 from podsched.term.admission.reserved_devices import (
     deallocated_claims,
     may_use_devices,
     placeholder_claim,
 )
-from podsched.term.admission.reserved_ports import port_names
 from podsched.term.admission.unit_ends import UnitEnds
 from podsched.term.admission.units import Unit, unit_group, unit_key
 
@@ -44,7 +43,7 @@ _MOST_TIMES: Final = 64
 
 
 class Timetable:
-    """See the module. Units that are evicted for another one are named by their keys."""
+    """See the module."""
 
     def __init__(
         self,
@@ -91,76 +90,6 @@ class Timetable:
             self._outlook = Outlook(self._books, self._holds, self.ends, self._reserved)
         return self._outlook
 
-    def delay(self, workload: Workload, usage: Amounts, victims: Collection[str]) -> str:
-        """Return which promised start would be broken if a unit started now, or "".
-
-        The start may be its own.
-        """
-        if victims and (late := self._gone_late(workload, victims)):
-            return late
-        units, outlook = self._units, self.outlook
-        gone = [(units[k].queue, units[k].usage, outlook.ends.get(k, inf)) for k in victims]
-        who = workload.key, workload.queue, workload.priority
-        until = self.ends.end_after(units[workload.key], victims)
-        found = outlook.plan.delays(*who, usage, until, gone)
-        if found is None:
-            return ""
-        what = f"{found.quota.resource} in flavor {found.quota.flavor}"
-        return f"it would delay {self._of(found.key)}, by its use of {what}"
-
-    def _gone_late(self, workload: Workload, victims: Collection[str]) -> str:
-        """Return why victims would be gone too late for a promised start, or "".
-
-        A unit that was promised the nodes of the victims cannot start on time otherwise: until they
-        are gone they take the room, and the unit that evicts them is nominated there.
-        """
-        gone = self.ends.gone_at(victims, self._books.now)
-        own = self._reserved.get(workload.key)
-        if own is not None and gone > own.start:
-            return "its victims would be gone only after its promised start"
-        nodes = {pod.node_name for key in victims for pod in self._units[key].held.values()}
-        for key, other in self.outlook.plan.others(workload.key, workload.priority).items():
-            if gone > other.start and not nodes.isdisjoint(other.nodes):
-                return f"its victims would be gone too late for {self._of(key)}"
-        return ""
-
-    def kept_node(self, workload: Workload) -> str:
-        """Return for which promised start a node or devices are kept from a unit, or ""."""
-        outlook, now = self.outlook, self._books.now
-        others = outlook.plan.others(workload.key, workload.priority)
-        others = dict(sorted(others.items(), key=lambda item: item[1].start))
-        pod = self._units[workload.key].first
-        until = self.ends.end_after(self._units[workload.key], ())
-        for key, one in others.items():
-            for node, amounts in outlook.taken([one], now, until):
-                if self._keeps_out(pod, node, amounts):
-                    return f"node {node} is kept for {self._of(key)}"
-            if one.devices and may_use_devices(pod) and one.start < until:
-                driver, pool, *_ = one.devices[0]
-                return f"devices of pool {driver}/{pool} are kept for {self._of(key)}"
-        for key, _, node in self._apart(workload, others, now, until):
-            return f"anti-affinity counts on node {node} as if {self._of(key)}, were there"
-        return ""
-
-    def _keeps_out(self, pod: PodInfo, node: str, amounts: Mapping[str, int]) -> bool:
-        """Whether a node has room for a pod, but not beside these amounts that are kept there."""
-        nodes = self._cluster.nodes
-        row = nodes.row_of(node)
-        if row is None:
-            return False
-        if not port_names(pod.pod.spec).isdisjoint(amounts):
-            return True
-        left = [
-            (nodes.allocatable(name)[row] - nodes.requested(name)[row] - number, name)
-            for name, number in pod.cls.requests.items()
-            if number
-        ]
-        fits = all(free >= 0 for free, _ in left)
-        return fits and any(free < amounts.get(name, 0) for free, name in left)
-
-    def _of(self, key: str) -> str:
-        return f"{key}, which {start_text(time_text(self._reserved[key].start))}"
-
     def beside(
         self, workload: Workload, victims: Collection[str] = (), at: float | None = None
     ) -> Beside:
@@ -179,7 +108,7 @@ class Timetable:
             until = at + workload.seconds
         for node, amounts in outlook.taken(others.values(), at, until, victims):
             found += [(pod, node) for pod in self._placeholders.requesting(amounts)]
-        found += ((pod, node) for _, pod, node in self._apart(workload, others, at, until))
+        found += ((pod, node) for _, pod, node in self.apart(workload, others, at, until))
         claims = [
             placeholder_claim(key, one.devices if one.overlaps(at, until) else ())
             for key, one in others.items()
@@ -187,7 +116,7 @@ class Timetable:
         ]
         return Beside(found, claims)
 
-    def _apart(
+    def apart(
         self, workload: Workload, others: Mapping[str, Reservation], at: float, until: float
     ) -> Iterator[tuple[str, PodInfo, str]]:
         """Yield units with reservations, and pods on nodes that keep a unit away from them.
@@ -260,7 +189,7 @@ class Timetable:
         starts: dict[frozenset[tuple[FlavorResource, int]], set[float]] = {}
         tried = _thinned(sorted(t for t in times if 0 < t - now <= self._window))
         ended: dict[str, Counter[FlavorResource]] = {}
-        room, least = self._node_room(units[workload.key])
+        room, least = _node_room(self._cluster, units[workload.key], outlook)
         for at in sorted({*tried, *kept}):
             while ending and ending[0][0] <= at:
                 _, name, usage = ending.pop(0)
@@ -285,16 +214,15 @@ class Timetable:
                 if at in starts[of_usage]:
                     yield at, assignment
 
-    def _node_room(self, unit: Unit) -> tuple[NodeRoom, int]:
-        """Return the room on nodes for a unit's pods, and how many of them have to fit at least."""
-        endings = (
-            (e.end, node, e.requests) for node, on in self.outlook.pods_on.items() for e in on
-        )
-        pods = Counter(pod.cls for pod in unit.waiting.values())
-        group = unit_group(self._cluster, unit)
-        least = 1 if group is None else max(1, (group.min_count or 1) - len(unit.held))
-        ordered = sorted(endings, key=lambda one: one[0])
-        return NodeRoom(self._cluster.nodes, ordered, pods), least
+
+def _node_room(cluster: ClusterView, unit: Unit, outlook: Outlook) -> tuple[NodeRoom, int]:
+    """Return the room on nodes for a unit's pods, and how many of them have to fit at least."""
+    endings = ((e.end, node, e.requests) for node, on in outlook.pods_on.items() for e in on)
+    pods = Counter(pod.cls for pod in unit.waiting.values())
+    group = unit_group(cluster, unit)
+    least = 1 if group is None else max(1, (group.min_count or 1) - len(unit.held))
+    ordered = sorted(endings, key=lambda one: one[0])
+    return NodeRoom(cluster.nodes, ordered, pods), least
 
 
 def _thinned(times: Sequence[float]) -> Sequence[float]:

@@ -90,7 +90,7 @@ class Backfilling(TermPart):
     def kept_node(self, workload: Workload) -> str:
         """Return which node or devices are kept from a head, and for which unit; or ""."""
         reservations = self._reservations
-        return reservations.timetable.kept_node(workload) if reservations.of else ""
+        return reservations.delays.kept_node(workload) if reservations.of else ""
 
     def terms(
         self, entry: Entry, beside: Beside, taken: Sequence[tuple[str, Amounts]]
