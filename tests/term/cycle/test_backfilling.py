@@ -942,7 +942,7 @@ async def test_a_promised_unit_starts_although_one_of_its_shape_before_it_is_pro
 async def test_a_queue_with_many_units_leaves_promised_starts_to_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("podsched.term.admission.reservations._MOST_RESERVED", 4)
+    monkeypatch.setattr("podsched.term.admission.eligibility._MOST_RESERVED", 4)
     world = a_world("Conservative")
     cluster_queue(world, "other", {"cpu": 8}, annotations={BACKFILL: "Conservative"})
     names = [f"p{index}" for index in range(6)]

@@ -30,6 +30,7 @@
 - ``admission``: the queues with their units and usage, kept current with the cluster
 - ``terms``: the flavors that a unit may start on, and its victims
 - ``reservations``: starts that are promised to units in ClusterQueues with backfill
+- ``eligibility``: which units may be promised one
 - ``reservation_text``: the annotation that has a reservation
 - ``withdrawals``: why a promised start cannot be kept
 - ``outlook`` and ``unit_ends``: what is expected to run, and until when

@@ -17,8 +17,7 @@ Source: Slurm's backfill scheduler, https://slurm.schedmd.com/sched_config.html#
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from math import ceil, inf
 from typing import Final, NamedTuple
@@ -27,11 +26,11 @@ from podsched.api.objects import PodSpec
 from podsched.config.queues import Backfill as Settings
 from podsched.lib.counted import listed
 from podsched.lib.due_times import DueTimes, earliest
-from podsched.queues.backfill.parts import equal_parts, has_one_left
 from podsched.queues.backfill.plan import Reservation
-from podsched.queues.objects import Backfill, Workload
+from podsched.queues.objects import Workload
 from podsched.term.admission.books import Books
 from podsched.term.admission.delays import Delays
+from podsched.term.admission.eligibility import Eligibility
 from podsched.term.admission.endings import Endings
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import occupied
@@ -41,7 +40,7 @@ from podsched.term.admission.units import Unit
 from podsched.term.admission.withdrawals import Withdrawals
 
 #: Seconds between two rounds in which the waiting units are tried again because starts have moved.
-#: A round may move more starts, and tries up to ``_MOST_RESERVED`` units. The pause is doubled
+#: A round may move more starts, and tries all units that may be promised one. The pause is doubled
 #: while rounds follow each other, up to Slurm's default (bf_interval).
 PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 30.0
@@ -53,8 +52,6 @@ _FARTHEST: Final = 1e10
 #: Seconds by which a unit may start after its promised start without delaying another one: the
 #: leader may be busy, or new.
 _LATE: Final = 2.0
-#: Max promised starts: the cost of each grows with their number.
-_MOST_RESERVED: Final = 100
 #: What nothing is kept for at a promised start, and whether a pod asks for it.
 _NOT_KEPT: Final[Mapping[str, Callable[[PodSpec], bool]]] = {
     "affinity": lambda spec: (
@@ -83,14 +80,10 @@ class Reservations:
     """The reservations of all units; see the module's table."""
 
     def __init__(self, books: Books, endings: Endings, holds: Holds, settings: Settings) -> None:
-        self._settings = settings
         self._books = books
         self._units = books.units
-        self._endings = endings
         self.of: dict[str, Reservation] = {}
         """By the key of the unit."""
-        self.enabled = False
-        """Whether a ClusterQueue has backfill."""
         self._nodes_version = -1
         #: Keys of units whose annotation has been read.
         self._read: set[str] = set()
@@ -98,26 +91,17 @@ class Reservations:
         """By the key of the unit; for who reports them."""
         #: The promised starts that have not come yet.
         self._starts = DueTimes()
-        #: When waiting units will have waited for ``minAge``.
-        self._old_enough = DueTimes()
-        #: By ClusterQueue with backfill, the promised starts that no other one may take.
-        self._parts: Mapping[str, int] = {}
         self._freed, self._next_round, self._pause = False, -inf, PAUSE
         window = min(settings.window or inf, _FARTHEST)
         self.timetable = Timetable(books, endings, holds, self.of, window)
         self.delays = Delays(books, self.timetable, self.of)
+        self.eligibility = Eligibility(books, self.timetable, self.of, settings)
         self._withdrawals = Withdrawals(books, endings, self.of, self.timetable.ends)
 
     def begin(self) -> None:
         """Use a new snapshot; ``update`` is called again for all units."""
         self.timetable.begin()
-        self._old_enough.clear()
-        # With EASY more are promised only if units of higher priority come.
-        needs = {Backfill.EASY: self._settings.starts_per_queue, Backfill.CONSERVATIVE: inf}
-        policies = {name: queue.backfill for name, queue in self._books.snapshot.queues.items()}
-        of_queues = {name: needs[one] for name, one in policies.items() if one is not None}
-        self.enabled = bool(of_queues)
-        self._parts = equal_parts(_MOST_RESERVED, of_queues)
+        self.eligibility.begin()
 
     def end_without_unit(self) -> None:
         """Forget the reservations of units that are gone, or wait in no queue with backfill."""
@@ -137,7 +121,7 @@ class Reservations:
         ``workload``: what it waits for, without these seconds. None if it waits for nothing; then
         ``why`` says why, or is "".
         """
-        if not self.enabled:
+        if not self.eligibility.enabled:
             return workload
         key = unit.key
         self.timetable.update(unit)
@@ -190,7 +174,7 @@ class Reservations:
         made = replace(made, start=float(ceil(made.start)))
         if old == made:
             return
-        message = f"It {self._promise(key, made)}"
+        message = f"It {_promise_text(self._units[key], made)}"
         change = ReservationChange(made, "Reserved", message)
         if old is not None and made.start > old.start:
             cause, why = self._withdrawals.why(key, old, kept_out)
@@ -245,10 +229,12 @@ class Reservations:
 
     def take_queues(self) -> Collection[str]:
         """Return the ClusterQueues in which a start may have to be promised, or moved."""
-        queues, known = [*self._disturbed()], self._books.snapshot.queues
-        # Of units that have waited for ``minAge`` by now.
-        grown = [key for key, _ in self._old_enough.pop_due(self._books.now)]
-        queues += [self._units[key].queue for key in grown if key in self._units]
+        queues, known = list[str](), self._books.snapshot.queues
+        version = self._books.cluster.version("Node")
+        if self.of and version != self._nodes_version:
+            self._nodes_version = version
+            queues += [one.queue for one in self.of.values() if self._withdrawals.missing_node(one)]
+        queues += self.eligibility.take_old_enough()
         # Others may start earlier, because a reservation has ended or moved. But only once in a
         # pause, since each round may move others in turn.
         now = self._books.now
@@ -260,47 +246,20 @@ class Reservations:
         # A unit may have moved to a LocalQueue or ClusterQueue that does not exist.
         return dict.fromkeys(name for name in queues if name in known)
 
-    def _disturbed(self) -> Iterator[str]:
-        """Yield the ClusterQueues of reservations whose nodes are gone or unschedulable."""
-        version = self._books.cluster.version("Node")
-        if self.of and version != self._nodes_version:
-            self._nodes_version = version
-            for one in self.of.values():
-                if self._withdrawals.missing_node(one):
-                    yield one.queue
-
     def next_time(self) -> float | None:
         """Return the next time at which a unit is due, or others have to be tried again."""
         round_ = self._next_round if self._freed else None
-        return earliest(self._starts.next_time(), self._old_enough.next_time(), round_)
+        return earliest(self._starts.next_time(), self.eligibility.next_time(), round_)
 
     def promise(self, key: str) -> str:
         """Return the promise to a unit as a clause of a message; "" without one."""
-        return f"it {self._promise(key, self.of[key])}" if key in self.of else ""
+        return f"it {_promise_text(self._units[key], self.of[key])}" if key in self.of else ""
 
-    def _promise(self, key: str, made: Reservation) -> str:
-        where = f"reserved on nodes {listed(sorted(made.nodes), _MOST_NAMED)}"
-        text = f"{start_text(time_text(made.start))}, {where}"
-        specs = {pod.cls.id: pod.pod.spec for pod in self._units[key].waiting.values()}.values()
-        open_ = [what for what, asks in _NOT_KEPT.items() if any(map(asks, specs))]
-        return f"{text}, unless other pods prevent its {' or '.join(open_)}" if open_ else text
 
-    # ------------------------------------------------------------------ when a unit can start
-
-    def may_promise(self, workload: Workload, policy: Backfill) -> bool:
-        """Whether a unit that cannot start now may be promised a start, or keep the one it has."""
-        key, settings = workload.key, self._settings
-        if key in self.of:
-            return True
-        lowest = settings.min_priority
-        if lowest is not None and workload.priority < lowest:
-            return False
-        promised = Counter(one.queue for one in self.of.values())
-        if not has_one_left(workload.queue, _MOST_RESERVED, self._parts, promised):
-            return False
-        grown = workload.queued_at + settings.min_age
-        if settings.min_age and grown > self._books.now:
-            self._old_enough.set(key, grown)
-            return False
-        who = key, workload.queue, workload.priority
-        return self.timetable.outlook.plan.may_reserve(*who, policy, settings.starts_per_queue)
+def _promise_text(unit: Unit, made: Reservation) -> str:
+    """Return the promise to a unit as a clause without its subject."""
+    where = f"reserved on nodes {listed(sorted(made.nodes), _MOST_NAMED)}"
+    text = f"{start_text(time_text(made.start))}, {where}"
+    specs = {pod.cls.id: pod.pod.spec for pod in unit.waiting.values()}.values()
+    open_ = [what for what, asks in _NOT_KEPT.items() if any(map(asks, specs))]
+    return f"{text}, unless other pods prevent its {' or '.join(open_)}" if open_ else text

@@ -106,7 +106,7 @@ class Backfilling(TermPart):
         if entry.untried and not (entry.admitted or entry.preempts):
             return  # It has other flavors, which the next cycle tries.
         reservations = self._reservations
-        if not reservations.may_promise(workload, policy):
+        if not reservations.eligibility.may_promise(workload, policy):
             return
         gone = [pod for pod, _ in beside.pods]
 
