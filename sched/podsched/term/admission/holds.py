@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from podsched.lib.taking import take_all
 from podsched.queues.quota import Amounts
 from podsched.term.admission.books import Books
+
+#: Seconds between two choices of victims for a unit.
+PAUSE: Final = 1.0
 
 
 @dataclass(eq=False, slots=True)
@@ -62,6 +66,29 @@ class Holds:
     def is_victim(self, key: str) -> bool:
         """Whether another unit waits for this one to be gone."""
         return any(key in hold.victims for hold in self.of.values())
+
+    def by_queue(self) -> tuple[set[str], dict[str, list[str]]]:
+        """Return the queues in which a unit waits for its victims, and the units tried by queue.
+
+        The latter have holds whose victims are gone, or may have been helped by an event.
+        """
+        waiting, tried = set[str](), dict[str, list[str]]()
+        for key, hold in self.of.items():
+            if hold.victims and not hold.helped:
+                waiting.add(hold.queue)
+            else:
+                tried.setdefault(hold.queue, []).append(key)
+        return waiting, tried
+
+    def tried_again_at(self, key: str) -> float:
+        """Return when a unit is tried again after an event that may have helped it.
+
+        A unit that waits for victims is tried only after a pause. It needs another try if they
+        could not be evicted, or if they are gone but their bindings are not yet known to have
+        failed.
+        """
+        hold = self.of.get(key)
+        return hold.since + PAUSE if hold is not None and hold.victims else 0.0
 
     def note_changed(self, key: str) -> None:
         """Note that a unit has changed: the holds that it is a victim of are counted again."""

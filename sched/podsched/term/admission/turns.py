@@ -33,8 +33,6 @@ from podsched.term.admission.histories import Histories
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.requeuing import Requeuing
 
-#: Seconds between two choices of victims for a unit.
-PAUSE: Final = 1.0
 #: The quotas of which less is used; None: any.
 _Freed = frozenset[FlavorResource] | None
 #: A key that sorts after that of every unit in a queue.
@@ -88,7 +86,7 @@ class Turns:
     def refresh(self) -> None:
         """Have units tried again that events may have helped, or whose backoff has ended."""
         for key in list(self._helped):
-            if self._tried_again_at(key) <= self._books.now:
+            if self._holds.tried_again_at(key) <= self._books.now:
                 del self._helped[key]
                 self._parked.pop(key, None)
                 if (workload := self.workloads.get(key)) is not None:
@@ -104,7 +102,7 @@ class Turns:
 
     def next_time(self) -> float | None:
         """Return when a unit may be tried next without a change; None: never."""
-        return earliest(self.backoffs.next_time(), *map(self._tried_again_at, self._helped))
+        return earliest(self.backoffs.next_time(), *map(self._holds.tried_again_at, self._helped))
 
     # ------------------------------------------------------------------ what waits
 
@@ -160,13 +158,16 @@ class Turns:
         their queues are tried: others, such as the victims themselves, would take what is kept for
         them first.
         """
-        waiting, served = set[str](), dict[str, list[str]]()
-        for key, hold in self._holds.of.items():
-            if hold.victims and not hold.helped:
-                waiting.add(hold.queue)
-            else:
-                served.setdefault(hold.queue, []).append(key)
-        found = self._pop_due()
+        waiting, served = self._holds.by_queue()
+        # Units whose promised start has come do not wait until they are heads: their queue may have
+        # none for long, while another unit waits for its victims.
+        found = [
+            self.workloads[key]
+            for key in take_all(self.due)
+            if key in self.workloads and key not in self.backoffs and key not in self._holds.of
+        ]
+        for one in found:
+            self.pending[one.queue].remove(one.key)
         for name in list(self.ready):
             if name in waiting or name in self.blocked:
                 del self.ready[name]
@@ -184,21 +185,6 @@ class Turns:
             # block the queue, and then quota would be kept in vain for the unit with the hold.
             for key in served.get(head.queue, ()):
                 self._holds.lift(key)
-        return found
-
-    def _pop_due(self) -> list[Workload]:
-        """Remove and return the units whose promised start has come.
-
-        They do not wait until they are heads: their queue may have none for long, while another
-        unit waits for its victims.
-        """
-        found = [
-            self.workloads[key]
-            for key in take_all(self.due)
-            if key in self.workloads and key not in self.backoffs and key not in self._holds.of
-        ]
-        for one in found:
-            self.pending[one.queue].remove(one.key)
         return found
 
     def admitted(self, key: str) -> None:
@@ -269,16 +255,6 @@ class Turns:
         self.pending[queue].release(freed)
         self.blocked.pop(queue, None)
         self.ready[queue] = None
-
-    def _tried_again_at(self, key: str) -> float:
-        """Return when a unit is tried again after an event that may have helped it.
-
-        A unit that waits for victims is tried only after a pause. It needs another try if they
-        could not be evicted, or if they are gone but their bindings are not yet known to have
-        failed.
-        """
-        hold = self._holds.of.get(key)
-        return hold.since + PAUSE if hold is not None and hold.victims else 0.0
 
     def _try_shape(self, workload: Workload) -> None:
         """Have a unit, if it waits still, and others of its shape in its queue tried again."""
