@@ -57,9 +57,8 @@ class Delays:
         if own is not None and gone > own.start:
             return "its victims would be gone only after its promised start"
         nodes = {pod.node_name for key in victims for pod in self._units[key].held.values()}
-        for key, other in self._timetable.outlook.plan.others(
-            workload.key, workload.priority
-        ).items():
+        others = self._timetable.outlook.plan.others(workload.key, workload.priority)
+        for key, other in others.items():
             if gone > other.start and not nodes.isdisjoint(other.nodes):
                 return f"its victims would be gone too late for {self._of(key)}"
         return ""
