@@ -161,6 +161,13 @@ class PlacementFeasiblePlugin(Protocol):
 
 
 @runtime_checkable
+class FormsLabelGroups(Protocol):
+    """A plugin that may form groups of pods that name one by other schedulers' labels."""
+
+    label_groups: bool
+
+
+@runtime_checkable
 class PlacementScorePlugin(Protocol):
     """Compares the feasible placements of a group."""
 

@@ -43,7 +43,7 @@ class GangScheduling:
     name: ClassVar[str] = "GangScheduling"
 
     def __init__(self, args: GangSchedulingArgs | None, handle: Handle) -> None:
-        self._label_groups = args is not None and args.label_groups
+        self.label_groups = args is not None and args.label_groups
         self._cluster = handle.cluster
         #: Parsed PodGroups by key, each with the object that it was parsed from. A gang may have
         #: 10,000 members, and each of them asks for it.
@@ -72,7 +72,7 @@ class GangScheduling:
         return [self._about(member, self._key_of), self._about(group, object_key)]
 
     def _key_of(self, pod: v1.Pod) -> str:
-        labelled = label_group_key(pod) if self._label_groups else ""
+        labelled = label_group_key(pod) if self.label_groups else ""
         meta = pod.metadata
         return group_key(pod) or labelled or queue_group_key(meta.namespace, meta.labels)
 

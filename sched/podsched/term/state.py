@@ -26,6 +26,7 @@ from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.waiting_pods import WaitingPods
 from podsched.framework.events import ActionType, ClusterEventWithHint, Resource
 from podsched.framework.plugin import PluginFactory, QueueSortPlugin
+from podsched.framework.pod_groups import FormsLabelGroups
 from podsched.framework.pods import PodInfo
 from podsched.queue.observer import QueueObserver
 from podsched.queue.scheduling_queue import SchedulingQueue
@@ -246,8 +247,6 @@ def build_state(
     """
     cache = Cache(schedulers={profile.scheduler_name for profile in config.profiles})
     cache.classes.queue_groups = queues
-    gangs = (profile.args.get("GangScheduling") for profile in config.profiles)
-    cache.classes.label_groups = any(args is not None and args.label_groups for args in gangs)
     chance = Chance(seed)
     waiting = WaitingPods()
     runtimes = {
@@ -256,6 +255,10 @@ def build_state(
         )
         for profile in config.profiles
     }
+    plugins = [plugin for runtime in runtimes.values() for plugin in runtime.plugins.values()]
+    cache.classes.label_groups = any(
+        isinstance(plugin, FormsLabelGroups) and plugin.label_groups for plugin in plugins
+    )
     admission = Admission(cache, config.queues, require_queue)
     queue = SchedulingQueue(
         _sort_plugin(runtimes),
