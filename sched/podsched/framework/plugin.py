@@ -105,6 +105,11 @@ class Traits:
     projects_placed_pods: bool = True
     #: Bind succeeds for every pod, so the plugin need not be called.
     binds_every_pod: bool = False
+    #: Errors count as kube-scheduler's errors of the stages of volume scheduling.
+    binds_volumes: bool = False
+    #: PreFilter allows only the nodes of ``ClusterView.placement``. Every profile has the plugin,
+    #: and cannot disable its PreFilter.
+    keeps_to_placement: bool = False
     #: The changes that can end a rejection by Filter. Explanations look for such changes on nodes
     #: that only plugins with the remedy reject.
     remedies: frozenset[Remedy] = frozenset()
@@ -136,7 +141,7 @@ class ProvidedDevices(Protocol):
 
 @runtime_checkable
 class ProvidesDevices(Protocol):
-    """A plugin that allocates devices for extended resources on nodes that do not offer them."""
+    """A plugin that allocates devices: for claims, and for extended resources that nodes lack."""
 
     provided_devices: ProvidedDevices
 

@@ -41,6 +41,7 @@ class TopologyPlacementGenerator(WithoutArgs):
         reads_requests=False,
         reads_labels=False,
         reads_volumes=False,
+        keeps_to_placement=True,
     )
 
     def generate_placements(

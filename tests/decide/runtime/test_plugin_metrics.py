@@ -156,7 +156,7 @@ def test_errors_of_volumes_are_counted_by_what_the_plugin_was_doing_and_no_other
     registry = MetricRegistry()
     meter = ProfileMeters(SchedulerMetrics(registry), EvaluationMetrics(registry)).of("p")
     for point in ExtensionPoint:
-        meter.runs(point, "VolumeBinding").failed()
+        meter.runs(point, "VolumeBinding", binds_volumes=True).failed()
         meter.runs(point, "NodeVolumeLimits").failed()
     name = "scheduler_volume_scheduling_stage_error_total"
     assert samples(registry, name) == {

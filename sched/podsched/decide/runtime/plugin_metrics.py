@@ -32,8 +32,7 @@ Clock = Callable[[], float]
 SAMPLE_EVERY = 10
 
 
-#: The plugin whose errors kube-scheduler counts, and what it does at an extension point.
-_VOLUME_BINDING = "VolumeBinding"
+#: What a plugin that binds volumes does at an extension point; kube-scheduler counts its errors.
 _VOLUME_OPERATIONS = {
     ExtensionPoint.FILTER: "predicate",
     ExtensionPoint.RESERVE: "assume",
@@ -229,10 +228,12 @@ class ProfileMeter:
         rows = evaluation.evaluated_rows_total
         self._full_rows, self._changed_rows = rows.labels("full"), rows.labels("changed")
 
-    def runs(self, point: ExtensionPoint, plugin: str) -> PluginRuns:
+    def runs(
+        self, point: ExtensionPoint, plugin: str, *, binds_volumes: bool = False
+    ) -> PluginRuns:
         """Return the counter of a plugin's runs at a point."""
         total = self._metrics.plugin_evaluation_total.labels(plugin, point.label, self._profile)
-        operation = _VOLUME_OPERATIONS.get(point) if plugin == _VOLUME_BINDING else None
+        operation = _VOLUME_OPERATIONS.get(point) if binds_volumes else None
         failures = self._metrics.volume_scheduling_stage_error_total
         errors = failures.labels(operation) if operation else None
         timed = partial(self._timed, plugin, point.label)

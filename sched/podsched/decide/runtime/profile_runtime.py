@@ -79,8 +79,6 @@ METHODS: Mapping[ExtensionPoint, str] = {
 
 
 _ALLOCATING: Final = (ExtensionPoint.FILTER, ExtensionPoint.RESERVE, ExtensionPoint.PRE_BIND)
-#: The plugin whose PreFilter allows only the nodes of ``ClusterView.placement``.
-RESTRICTING: Final = "TopologyPlacementGenerator"
 _WEIGHTED: Final = (ExtensionPoint.SCORE, ExtensionPoint.PLACEMENT_SCORE)
 
 
@@ -141,13 +139,11 @@ class ProfileRuntime:
         self.meter = (meter or ProfileMeters.unread()).of(profile.scheduler_name)
         self.handle = handle
         self._factories = factories
-        allocates = all("DynamicResources" in profile.names(at) for at in _ALLOCATING)
-        self.plugins: dict[str, Plugin] = {
-            UnsupportedFields.name: UnsupportedFields(allocates_devices=allocates),
-            **_make(profile, factories, handle),
-        }
-        if allocates:
-            _leave_devices(self.plugins)
+        #: The plugins that keep pods on the nodes of a placement or of a flavor.
+        self.restricting = _restricting(factories)
+        made = _make(profile, factories, handle, self.restricting)
+        unsupported = UnsupportedFields(allocates_devices=_leave_devices(profile, made))
+        self.plugins: dict[str, Plugin] = {unsupported.name: unsupported, **made}
         self.pre_enqueue: Sequence[Named[PreEnqueuePlugin]] = self._at(ExtensionPoint.PRE_ENQUEUE)
         self.queue_sort: Sequence[Named[QueueSortPlugin]] = self._at(ExtensionPoint.QUEUE_SORT)
         #: These list and compare placements of pod groups (``framework.pod_groups``).
@@ -246,11 +242,11 @@ class ProfileRuntime:
                     continue
                 raise NotAnExtension(f"plugin {enabled.name} does not implement {point.label}")
             weight = (enabled.weight or 1) if point in _WEIGHTED else 0
-            runs = self.meter.runs(point, enabled.name)
+            traits = _traits(plugin)
+            runs = self.meter.runs(point, enabled.name, binds_volumes=traits.binds_volumes)
             normalize = plugin.normalize if isinstance(plugin, ScoreExtensions) else None
             whole = _whole(point, plugin)
             groups = plugin.score_groups if isinstance(plugin, GroupScorePlugin) else None
-            traits = _traits(plugin)
             found.append(
                 Named(enabled.name, plugin, weight, runs, traits, normalize, whole, groups)
             )
@@ -259,21 +255,17 @@ class ProfileRuntime:
     def _pre_filter(self) -> tuple[Named[PreFilterPlugin], ...]:
         """Return all PreFilter plugins, also those that are configured only at other points.
 
-        Two cannot be disabled: UnsupportedFields, the first, which rejects pods that the others
-        would misplace; and the plugin that keeps pods on the nodes of a placement or of a flavor.
+        UnsupportedFields, the first, cannot be disabled, because it rejects pods that the others
+        would misplace. Nor can the restricting ones.
         """
         configured = self._at(ExtensionPoint.PRE_FILTER)
         names = {named.name for named in configured}
         elsewhere: list[Named[Any]] = [*self.placement_generate[:1], *self.filter]
-        others = (
-            named.name
-            for named in elsewhere
-            if named.name not in names and hasattr(named.plugin, "pre_filter")
-        )
-        restricting = {RESTRICTING} & self.plugins.keys() - names
+        others = (named.name for named in elsewhere if hasattr(named.plugin, "pre_filter"))
         implied = [
             self._unweighted(ExtensionPoint.PRE_FILTER, name)
-            for name in dict.fromkeys((UnsupportedFields.name, *others, *restricting))
+            for name in dict.fromkeys((UnsupportedFields.name, *others, *self.restricting))
+            if name not in names
         ]
         return (implied[0], *configured, *implied[1:])
 
@@ -363,11 +355,11 @@ def _traits(plugin: Plugin) -> Traits:
 
 
 def _make(
-    profile: Profile, factories: Mapping[str, PluginFactory], handle: Handle
+    profile: Profile, factories: Mapping[str, PluginFactory], handle: Handle, implied: Sequence[str]
 ) -> dict[str, Plugin]:
     made: dict[str, Plugin] = {}
     names = [enabled.name for at in profile.plugins.values() for enabled in at]
-    for name in (*names, RESTRICTING):
+    for name in (*names, *implied):
         if name in made:
             continue
         factory = factories.get(profile.own_names.get(name, name))
@@ -378,12 +370,23 @@ def _make(
     return made
 
 
-def _leave_devices(plugins: Mapping[str, Plugin]) -> None:
-    """Tell the plugins that devices can be allocated for extended resources."""
-    devices = plugins.get("DynamicResources")
-    for plugin in plugins.values():
-        if isinstance(plugin, LeavesDevices) and isinstance(devices, ProvidesDevices):
-            plugin.leave_to(devices.provided_devices)
+def _restricting(factories: Mapping[str, PluginFactory]) -> tuple[str, ...]:
+    # Read before the plugins are made; a factory that is not the plugin's class has no traits.
+    traits = {name: getattr(factory, "traits", None) for name, factory in factories.items()}
+    return tuple(
+        name for name, of in traits.items() if isinstance(of, Traits) and of.keeps_to_placement
+    )
+
+
+def _leave_devices(profile: Profile, plugins: Mapping[str, Plugin]) -> bool:
+    """Return whether a plugin allocates devices; tell the others, for extended resources."""
+    enabled = set.intersection(*(set(profile.names(at)) for at in _ALLOCATING))
+    allocating = (plugin for name, plugin in plugins.items() if name in enabled)
+    devices = [plugin for plugin in allocating if isinstance(plugin, ProvidesDevices)]
+    for plugin in plugins.values() if devices else ():
+        if isinstance(plugin, LeavesDevices):
+            plugin.leave_to(devices[0].provided_devices)
+    return bool(devices)
 
 
 def _call(name: str, factory: PluginFactory, profile: Profile, handle: Handle) -> Plugin:

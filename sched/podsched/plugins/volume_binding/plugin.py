@@ -117,7 +117,9 @@ class VolumeBinding:
     """PreFilter reads the claims, Filter matches nodes, Reserve and PreBind bind volumes."""
 
     name: ClassVar[str] = "VolumeBinding"
-    traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False, reads_labels=False)
+    traits: ClassVar[Traits] = Traits(
+        reads_pods=False, reads_requests=False, reads_labels=False, binds_volumes=True
+    )
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         self._handle = handle

@@ -15,7 +15,6 @@ import numpy as np
 
 from podsched.api.conditions import FALSE, TRUE
 from podsched.decide.pod_group_members import GroupDecision
-from podsched.decide.runtime.profile_runtime import RESTRICTING
 from podsched.framework.pod_groups import Beside, Try
 from podsched.lib.taking import take_all
 from podsched.queues.assignment import Assignment, Waiting
@@ -49,6 +48,8 @@ class Backfilling(TermPart):
         super().__init__(parts)
         self._metrics = parts.meter.backfill
         self._kinds = kinds
+        profiles = self._state.profiles.values()
+        self._restricting = {name for profile in profiles for name in profile.restricting}
 
     def keep_others(
         self, entry: Entry, terms: Iterable[FlavorTerms], beside: Beside
@@ -144,7 +145,7 @@ class Backfilling(TermPart):
         found = (decision.diagnosis for decision in result.decisions)
         for diagnosis in filter(None, found):
             # Where the attempt was restricted to, such as a flavor's nodes, is no reason.
-            if RESTRICTING in diagnosis.pre_filter_message:
+            if self._is_restricted(diagnosis.pre_filter_message):
                 continue
             if diagnosis.pre_filter_message:
                 return diagnosis.pre_filter_message
@@ -153,11 +154,14 @@ class Backfilling(TermPart):
                 assert outcome is not None
                 for at in np.flatnonzero(outcome.rows == self._cluster.nodes.row_of(name)).tolist():
                     reasons = outcome.status(at).reasons
-                    if any(RESTRICTING in one for one in reasons):
+                    if any(map(self._is_restricted, reasons)):
                         continue
                     if reasons and not all(one.startswith(_NO_ROOM) for one in reasons):
                         return f"node {name}: {', '.join(reasons)}"
         return ""
+
+    def _is_restricted(self, reason: str) -> bool:
+        return any(name in reason for name in self._restricting)
 
     def reserve(
         self, workload: Workload, chosen: LaterTerms, nodes: Mapping[str, str], kept_out: str
