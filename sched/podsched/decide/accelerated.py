@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from podsched.cache.objects import ClusterState
 from podsched.config.plugins import ExtensionPoint
 from podsched.decide.accelerator import Accelerator
 from podsched.decide.accelerators.class_evaluation import ClassEvaluation
@@ -23,6 +22,7 @@ from podsched.decide.decider import Decider
 from podsched.decide.decision import Decision, ShouldStop
 from podsched.decide.evaluation.dry_run import RemoteDryRun
 from podsched.decide.evaluation.filtering import ProfileFilters, Settled, rejected_everywhere
+from podsched.decide.evaluation.projections import StampedCluster
 from podsched.decide.evaluation.sampling import Rotation
 from podsched.decide.keys import Keys
 from podsched.decide.post_filtering import run_post_filter, try_ahead, try_some
@@ -38,7 +38,7 @@ class AcceleratedDecider(Decider):
 
     def __init__(
         self,
-        cluster: ClusterState,
+        cluster: StampedCluster,
         profiles: Mapping[str, ProfileRuntime],
         chance: Chance,
         remote_evaluator: RemoteEvaluator | None = None,

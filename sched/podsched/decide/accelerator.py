@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple, Protocol
 
-from podsched.cache.trial import Trial
 from podsched.decide.decision import Decided, ShouldStop
 from podsched.decide.keys import PlacementKey
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.trial import Trial
 
 
 class Batch(NamedTuple):

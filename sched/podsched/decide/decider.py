@@ -10,7 +10,6 @@ import itertools
 from collections.abc import Sequence
 from typing import Final
 
-from podsched.cache.trial import Trial
 from podsched.decide.accelerator import Accelerator, Batch
 from podsched.decide.decision import Decided, Decision, KeptDetails, ShouldStop
 from podsched.decide.evaluation.sampling import Rotation
@@ -20,6 +19,7 @@ from podsched.decide.runtime.plugin_metrics import NO_PHASES
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.trial import Trial
 
 #: Max pods of different keys decided per event-loop turn, and max rows evaluated for them: each key
 #: may need a pass over all rows, so with more than 25,000 nodes the rows are the limit. Popped one

@@ -17,13 +17,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from podsched.cache.trial import Trial
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.best_fit import Part, Slices
 from podsched.decide.placement_bounds import PlacementBounds
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import Bools, ClusterView, Int64s
-from podsched.framework.pod_groups import Placement, PodGroup
+from podsched.framework.pod_groups import GroupTrial, Placement, PodGroup
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.verdicts import Rows
 from podsched.queues.domains import NoDomainError, slice_layers
@@ -86,7 +85,7 @@ class DomainSearch:
             shapes.setdefault(key, []).append(queued)
         return list(shapes.values())
 
-    def tries(self, trial: Trial, needed: int) -> Iterator[Where]:
+    def tries(self, trial: GroupTrial, needed: int) -> Iterator[Where]:
         """Yield the domains to try in turn; at least ``needed`` members have to fit.
 
         Nothing if it is not known: members have to ask for a level of their Topology, or for none.
@@ -116,7 +115,7 @@ class DomainSearch:
         if not required:
             yield Where(None if level is None else 0, False, needed)
 
-    def _single(self, trial: Trial, levels: Iterable[int], needed: int) -> Iterator[Where]:
+    def _single(self, trial: GroupTrial, levels: Iterable[int], needed: int) -> Iterator[Where]:
         """Yield domains that may have room for ``needed`` of all members, level by level."""
         domains = self._decider.domains(self._group.levels)
         rooms = [self._room(trial, shape) for shape in self.shapes]
@@ -129,7 +128,7 @@ class DomainSearch:
                 yield Where(level, True, needed, rows)
 
     def fill(
-        self, trial: Trial, members: Sequence[QueuedPodInfo], needed: int, where: Where
+        self, trial: GroupTrial, members: Sequence[QueuedPodInfo], needed: int, where: Where
     ) -> Sequence[Part]:
         """Return what alike members fill; nothing if fewer than ``needed`` fit."""
         room = self._room(trial, members)
@@ -179,7 +178,7 @@ class DomainSearch:
             return Slices([(level, count)], held)
         return Slices(self._layers, held)
 
-    def _rows(self, trial: Trial, pod: PodInfo) -> Rows:
+    def _rows(self, trial: GroupTrial, pod: PodInfo) -> Rows:
         """Return the rows that a member fits now and may go to."""
         with trial.inner() as inner:
             inner.restrict(None)
@@ -195,7 +194,7 @@ class DomainSearch:
                 rows = rows[domains.are_among(names)[rows]]
         return rows
 
-    def _room(self, trial: Trial, members: Sequence[QueuedPodInfo]) -> Int64s:
+    def _room(self, trial: GroupTrial, members: Sequence[QueuedPodInfo]) -> Int64s:
         """Return how many alike members have room on each row by requests, shape (nodes.size,)."""
         nodes, pod = self._cluster.nodes, members[0].info
         # Filters count nominated pods as if they were on their nodes, so their room is not free.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-from podsched.cache.objects import ClusterState
 from podsched.decide.evaluation.projections import (
     CurrentProjections,
     EvaluationKey,
     Projections,
+    StampedCluster,
 )
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import PodClass, PodInfo
@@ -20,7 +20,7 @@ PlacementKey = tuple[str, EvaluationKey]
 class Keys:
     """The keys of the pods of all profiles."""
 
-    def __init__(self, profiles: Mapping[str, ProfileRuntime], cluster: ClusterState) -> None:
+    def __init__(self, profiles: Mapping[str, ProfileRuntime], cluster: StampedCluster) -> None:
         self._cluster = cluster
         self._projections = {n: Projections(r, cluster) for n, r in profiles.items()}
         self._known: dict[PodClass, PlacementKey] = {}

@@ -29,7 +29,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final
 
-from podsched.cache.trial import Trial
 from podsched.decide.decision import ShouldStop
 from podsched.decide.domain_search import DomainSearch, Where
 from podsched.decide.placement_bounds import PlacementBounds
@@ -46,6 +45,7 @@ from podsched.decide.pod_group_search import (
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.framework.plugin import Victims
 from podsched.framework.pod_groups import (
+    GroupTrial,
     Later,
     Placement,
     TriedPlacement,
@@ -80,7 +80,7 @@ class _Pass:
     ``Try``.
     """
 
-    trial: Trial
+    trial: GroupTrial
     placements: Sequence[Placement]
     should_stop: ShouldStop
     keep: bool = True
@@ -90,7 +90,7 @@ class _Pass:
 class PodGroupAttempt(GroupMembers):
     """One attempt to place the pending members of a group."""
 
-    def run(self, trial: Trial, should_stop: ShouldStop, *, preempts: bool = True) -> Turns:
+    def run(self, trial: GroupTrial, should_stop: ShouldStop, *, preempts: bool = True) -> Turns:
         """Decide, with the outcome in ``result``; yields whenever ``should_stop`` returns True.
 
         ``preempts``: search for victims if the group does not fit.
@@ -187,7 +187,7 @@ class PodGroupAttempt(GroupMembers):
 
     def _follow(
         self,
-        trial: Trial,
+        trial: GroupTrial,
         placement: Placement,
         steps: Sequence[Step],
         should_stop: ShouldStop,
@@ -307,7 +307,7 @@ class PodGroupAttempt(GroupMembers):
             return True
 
     def _fill_each(
-        self, trial: Trial, search: DomainSearch, where: Where, should_stop: ShouldStop
+        self, trial: GroupTrial, search: DomainSearch, where: Where, should_stop: ShouldStop
     ) -> Generator[None, None, bool]:
         """Fill domains with one shape after another; return whether all were filled as planned."""
         filled: set[str] = set()
@@ -356,7 +356,7 @@ class PodGroupAttempt(GroupMembers):
             totals = [t + named.weight * s for t, s in zip(totals, scores, strict=True)]
         return feasible[max(range(len(totals)), key=totals.__getitem__)]
 
-    def _end_trial(self, trial: Trial, run: _Pass) -> None:
+    def _end_trial(self, trial: GroupTrial, run: _Pass) -> None:
         """Keep the members assumed if the group may start and ``run.keep``, or take them back."""
         if self.result.status.ok:
             run.note([decision.queued.info for decision in self.result.placed])
@@ -366,7 +366,7 @@ class PodGroupAttempt(GroupMembers):
         self.unreserve_all()
 
     def try_placement(
-        self, trial: Trial, placement: Placement, should_stop: ShouldStop
+        self, trial: GroupTrial, placement: Placement, should_stop: ShouldStop
     ) -> Iterator[None]:
         """Decide for all members in one placement; those that fit stay assumed in the trial.
 
@@ -379,7 +379,7 @@ class PodGroupAttempt(GroupMembers):
 
     def search_victims(
         self,
-        trial: Trial,
+        trial: GroupTrial,
         should_stop: ShouldStop,
         begin: Callable[[], VictimSearch],
         name: str,
@@ -402,7 +402,7 @@ class PodGroupAttempt(GroupMembers):
                 while isinstance(step := guarded(*words, _advance, search, fits), Try):
                     # Always rolled back: victims leave the cache only once they are evicted.
                     with trial.inner() as without:
-                        _change_to(step, without)
+                        step.begin(without)
                         run = _Pass(without, placements, should_stop, keep=False, note=step.note)
                         place = self._place_in_any_order if step.thorough else self._place
                         yield from place(run)
@@ -431,16 +431,6 @@ class PodGroupAttempt(GroupMembers):
 def _classes(members: Sequence[QueuedPodInfo]) -> tuple[int, ...]:
     """Return the class ids in order: orders that differ only within classes are the same."""
     return tuple(queued.info.cls.id for queued in members)
-
-
-def _change_to(state: Try, trial: Trial) -> None:
-    """Change the cluster to the state in which a group is tried."""
-    for pod in state.without:
-        trial.remove(pod)
-    for pod, node_name in state.beside:
-        trial.assume(pod, node_name)
-    for claim in state.claims:
-        trial.put("ResourceClaim", claim)
 
 
 def _advance(search: VictimSearch, fits: bool | None) -> Try | Victims | Later | Status:

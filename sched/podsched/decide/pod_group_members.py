@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from podsched.cache.trial import Trial
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.decision import Decision, ShouldStop
 from podsched.decide.runtime.group_plugins import group_plugins
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import Victims
-from podsched.framework.pod_groups import REASON_UNSCHEDULABLE, Placement, PodGroup
+from podsched.framework.pod_groups import REASON_UNSCHEDULABLE, GroupTrial, Placement, PodGroup
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import SUCCESS, Code, Status, error, unschedulable
 
@@ -120,7 +119,7 @@ class GroupMembers:
 
     def decide_members(
         self,
-        trial: Trial,
+        trial: GroupTrial,
         placement: Placement,
         members: Sequence[QueuedPodInfo],
         should_stop: ShouldStop,
@@ -163,7 +162,7 @@ class GroupMembers:
         """Return the only nodes that a member may use; None: all."""
         return None if self._nodes_of is None else self._nodes_of(pod)
 
-    def add(self, trial: Trial, decision: Decision) -> bool:
+    def add(self, trial: GroupTrial, decision: Decision) -> bool:
         """Add a decision to the result; return False if an error ends the attempt."""
         self.result.decisions.append(decision)
         if decision.node_name:
@@ -173,7 +172,7 @@ class GroupMembers:
         self.result.status = error(REASON_OTHER_FAILED.format(decision.error.message))
         return False
 
-    def _run_reserve(self, trial: Trial, decision: Decision) -> None:
+    def _run_reserve(self, trial: GroupTrial, decision: Decision) -> None:
         """Run Reserve for a member that was just assumed; if it fails, the member has no node."""
         status = self._reserve(decision)
         if status.ok:

@@ -27,11 +27,11 @@ from collections.abc import Generator, Hashable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from podsched.api.node_labels import HOSTNAME
-from podsched.cache.trial import Trial
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.decision import ShouldStop
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
+from podsched.framework.pod_groups import GroupTrial
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.v1 import objects_pb2 as v1
 
@@ -136,7 +136,7 @@ class PodGroupSearch:
         self._failed: set[Hashable] = set()
         self.proved = False
 
-    def run(self, trial: Trial) -> Generator[None, None, list[Step] | None]:
+    def run(self, trial: GroupTrial) -> Generator[None, None, list[Step] | None]:
         """Search within a trial, which is left as it was; yields when a turn is used up."""
         rows = [self._rows(kind) for kind in self._kinds]
         if not self._learn_nodes(rows):
@@ -147,7 +147,7 @@ class PodGroupSearch:
 
     # ------------------------------------------------------------------ the search
 
-    def _solve(self, trial: Trial) -> Generator[None, None, bool]:
+    def _solve(self, trial: GroupTrial) -> Generator[None, None, bool]:
         """Place the members that are left; ``_path`` has the steps afterwards if that succeeded."""
         if len(self._path) == self._needed:
             return True
@@ -167,7 +167,7 @@ class PodGroupSearch:
         self._failed.add(state)
         return False
 
-    def _enter(self, trial: Trial, number: int, row: int) -> Generator[None, None, bool]:
+    def _enter(self, trial: GroupTrial, number: int, row: int) -> Generator[None, None, bool]:
         """Try a choice: a member of a kind on a row, or, with row -1, nowhere."""
         kind = self._kinds[number]
         if row < 0:

@@ -12,11 +12,10 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from itertools import chain
 from typing import Protocol
 
-from podsched.cache.trial import Trial
 from podsched.decide.decision import ShouldStop
 from podsched.decide.pod_group import PodGroupAttempt, Turns
 from podsched.decide.pod_group_members import GroupDecision
-from podsched.framework.pod_groups import PodGroup, VictimSearch
+from podsched.framework.pod_groups import GroupTrial, PodGroup, VictimSearch
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.v1 import objects_pb2 as v1
 
@@ -105,7 +104,7 @@ class TermsAttempt:
         #: The terms on which the group starts, waits for victims, or fits later.
         self.chosen: Terms | None = None
 
-    def run(self, trial: Trial, should_stop: ShouldStop, *, preempts: bool = True) -> Turns:
+    def run(self, trial: GroupTrial, should_stop: ShouldStop, *, preempts: bool = True) -> Turns:
         """Decide, with the outcome in ``result``, as ``PodGroupAttempt.run`` does."""
         tried: list[tuple[Terms, PodGroupAttempt]] = []
         late: list[tuple[Terms, PodGroupAttempt]] = []
@@ -132,7 +131,7 @@ class TermsAttempt:
                 return
 
     def _start(
-        self, trial: Trial, should_stop: ShouldStop, terms: Terms, attempt: PodGroupAttempt
+        self, trial: GroupTrial, should_stop: ShouldStop, terms: Terms, attempt: PodGroupAttempt
     ) -> Generator[None, None, bool]:
         """Try to start without victims; return whether that ends the attempt."""
         yield from attempt.run(trial, should_stop, preempts=False)
@@ -150,7 +149,7 @@ class TermsAttempt:
             self.result.also_rejected_by(result)
 
     def _search(
-        self, trial: Trial, should_stop: ShouldStop, terms: Terms, attempt: PodGroupAttempt
+        self, trial: GroupTrial, should_stop: ShouldStop, terms: Terms, attempt: PodGroupAttempt
     ) -> Generator[None, None, bool]:
         """Search for victims; return whether that ends the attempt, with the outcome in ``result``.
 

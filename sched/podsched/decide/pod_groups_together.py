@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from podsched.cache.trial import Trial
 from podsched.decide.decider import Decider
 from podsched.decide.decision import ShouldStop
 from podsched.decide.pod_group import PodGroupAttempt, Turns
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
-from podsched.framework.pod_groups import Placement
+from podsched.framework.pod_groups import GroupTrial, Placement
 
 _ANYWHERE: Final = [Placement()]
 
@@ -40,7 +39,7 @@ class TogetherAttempt:
         self._nodes = nodes
         self.all_start = False
 
-    def run(self, trial: Trial, should_stop: ShouldStop) -> Turns:
+    def run(self, trial: GroupTrial, should_stop: ShouldStop) -> Turns:
         """Decide, with the outcome in ``all_start``, and in the attempts' results if it is True."""
         if any(attempt.placements() != _ANYWHERE for attempt in self._attempts):
             return
@@ -54,7 +53,7 @@ class TogetherAttempt:
             for attempt in reversed(self._attempts):
                 attempt.unreserve_all()
 
-    def _place(self, trial: Trial, should_stop: ShouldStop) -> Iterator[None]:
+    def _place(self, trial: GroupTrial, should_stop: ShouldStop) -> Iterator[None]:
         owners = [attempt for attempt in self._attempts for _ in attempt.members]
         members = [queued for attempt in self._attempts for queued in attempt.members]
         decided = 0

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from podsched.cache.trial import Trial
 from podsched.decide.decision import Decided, Decision
 from podsched.decide.evaluation.diagnosis import Diagnosis
 from podsched.decide.evaluation.filtering import run_filters
@@ -29,6 +28,7 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code
+from podsched.framework.trial import Trial
 from podsched.framework.verdicts import Rows
 
 

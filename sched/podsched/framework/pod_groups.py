@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import Victims
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status
+from podsched.framework.trial import Trial
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
@@ -212,6 +214,15 @@ class Try(NamedTuple):
     note: Callable[[Sequence[PodInfo]], object] = len
     thorough: bool = False
 
+    def begin(self, trial: GroupTrial) -> None:
+        """Change the cluster to this state, within a trial."""
+        for pod in self.without:
+            trial.remove(pod)
+        for pod, node_name in self.beside:
+            trial.assume(pod, node_name)
+        for claim in self.claims:
+            trial.put("ResourceClaim", claim)
+
 
 class Later(NamedTuple):
     """The result that a group fits later, once some pods have ended by themselves."""
@@ -234,4 +245,47 @@ class PodGroupPostFilterPlugin(Protocol):
 
     def member_message(self, group: PodGroup) -> str:
         """Return PostFilter's message for a single member that fits no node."""
+        ...
+
+
+class GroupTrial(Trial, Protocol):
+    """The changes that a decision for a group of pods may make, with nested trials."""
+
+    def forget(self, pod: PodInfo) -> None:
+        """End the assumption of a pod on its node."""
+        ...
+
+    def remove(self, pod: PodInfo) -> None:
+        """Remove a pod, as preemption would."""
+        ...
+
+    def put(self, kind: str, message: Any) -> None:
+        """Add or replace an object that is neither a pod nor a node."""
+        ...
+
+    def restrict(self, node_names: frozenset[str] | None) -> None:
+        """Allow pods only on these nodes; None for all."""
+        ...
+
+    def inner(self) -> GroupTrial:
+        """Begin a trial inside of this one."""
+        ...
+
+    def commit(self) -> None:
+        """Keep the changes of this trial, as a part of the outer one."""
+        ...
+
+    def roll_back(self) -> None:
+        """Undo the changes of this trial."""
+        ...
+
+    def __enter__(self) -> GroupTrial: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Roll back the trial if it was not committed."""
         ...

@@ -18,7 +18,6 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from podsched.cache.trial import Trial
 from podsched.decide.accelerator import Batch
 from podsched.decide.accelerators.class_evaluation import ClassEvaluation
 from podsched.decide.accelerators.incremental import Evaluations
@@ -29,6 +28,7 @@ from podsched.decide.keys import PlacementKey
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.trial import Trial
 
 #: Max keys remembered that were decided as variants.
 MAX_DECIDED: Final = 1024

@@ -27,9 +27,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from podsched.cache.objects import ClusterState
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
@@ -107,6 +106,20 @@ class _OfClass(NamedTuple):
 _Place = tuple[str, object]
 
 
+class StampedCluster(ClusterView, Protocol):
+    """A cluster with values that change when it does."""
+
+    @property
+    def stamp(self) -> Hashable:
+        """A value that changes with everything that a decision may depend on."""
+        ...
+
+    @property
+    def stamp_beside_pods(self) -> Hashable:
+        """As ``stamp``, but unchanged by pods that come and go without affinity terms."""
+        ...
+
+
 class CurrentProjections:
     """Projections that also depend on the cluster, valid while the cluster does not change.
 
@@ -122,7 +135,7 @@ class CurrentProjections:
         self.lasting: dict[_Place, tuple[Hashable, ...]] = {}
         self.passing: dict[_Place, tuple[Hashable, ...]] = {}
 
-    def catch_up(self, cluster: ClusterState) -> bool:
+    def catch_up(self, cluster: StampedCluster) -> bool:
         """Drop projections that may be invalid; return whether anything has changed."""
         stamp = cluster.stamp
         if stamp == self._stamp:

@@ -14,7 +14,7 @@ from podsched.decide.pod_group_members import GroupDecision
 from podsched.decide.pod_group_terms import Terms, TermsAttempt
 from podsched.decide.pod_groups_together import TogetherAttempt
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
-from podsched.framework.pod_groups import Beside, PodGroup
+from podsched.framework.pod_groups import Beside, GroupTrial, PodGroup
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status
 from podsched.serve.client.errors import FenceLost
@@ -136,7 +136,7 @@ class GroupDeciding(TermPart):
     async def _run(
         self,
         runtime: ProfileRuntime,
-        run: Callable[[Trial, ShouldStop], Turns],
+        run: Callable[[GroupTrial, ShouldStop], Turns],
         results: Callable[[], Sequence[GroupDecision]],
         beside: Beside,
     ) -> bool:
