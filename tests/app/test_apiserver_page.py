@@ -49,7 +49,7 @@ def asked(kind: str, name: str) -> ExplainRequest:
     return ExplainRequest(kind=kind, namespace="default", name=name)
 
 
-async def test_what_changes_is_read_when_somebody_asks(core: ServerCore) -> None:
+async def test_changes_are_read_on_request(core: ServerCore) -> None:
     source = WatchCacheSource(core.cache)
     await create(core, "n0")
     source.follow()

@@ -107,7 +107,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.told)
     @rule(data=st.data(), node=st.sampled_from(NODES))
-    def bound_by_somebody(self, data: st.DataObject, node: str) -> None:
+    def bound_by_another_client(self, data: st.DataObject, node: str) -> None:
         name = data.draw(st.sampled_from(sorted(self.told)))
         old = self.told[name]
         new = v1.Pod.FromString(old.SerializeToString())

@@ -415,7 +415,7 @@ def test_the_order_of_a_nodes_pods_is_the_same_after_a_rollback() -> None:
     assert [pod.name for pod in cache.columns.pods(0).values()] == NAMES
 
 
-def test_a_pod_bound_by_somebody_else_meanwhile_is_dropped_from_the_trial() -> None:
+def test_a_pod_bound_by_another_client_meanwhile_is_dropped_from_the_trial() -> None:
     cache = cluster_of("n0", "n1")
     pod = waiting(cache, "p")
     with Trial(cache) as trial:

@@ -171,7 +171,7 @@ def test_an_ipv6_endpoint_is_in_brackets() -> None:
     SchedulerSettings(api_endpoints=("[::1]:7080", "localhost:1"))
 
 
-def test_every_setting_is_read_by_somebody() -> None:
+def test_every_setting_is_read_somewhere() -> None:
     settings = (
         AgentSettings,
         ControllerSettings,

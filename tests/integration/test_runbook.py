@@ -42,7 +42,7 @@ async def etcdctl(endpoint: str, words: list[str]) -> str:
 
 
 @pytest.mark.long
-async def test_a_lock_that_somebody_took_for_a_day_is_freed_with_etcdctl(tmp_path: Path) -> None:
+async def test_a_lock_that_was_taken_for_a_day_is_freed_with_etcdctl(tmp_path: Path) -> None:
     async with real_cluster(tmp_path, replicas=1) as real:
         for replica in real.cluster.schedulers:
             replica.may_restart.clear()

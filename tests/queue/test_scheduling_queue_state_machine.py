@@ -298,7 +298,7 @@ class QueueMachine(RuleBasedStateMachine):
                 )
 
     @invariant()
-    def events_are_kept_only_while_somebody_is_in_flight(self) -> None:
+    def events_are_kept_only_while_a_pod_is_in_flight(self) -> None:
         if not self.flights:
             assert self.queue.in_flight.events.counts() == {}
 

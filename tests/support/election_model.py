@@ -549,7 +549,7 @@ def settle(world: World) -> World:
     raise Violation("the candidates never come to rest")
 
 
-def somebody_could_lead(world: World) -> bool:
+def a_replica_could_lead(world: World) -> bool:
     """There is a candidate left that runs and was not asked to stop."""
     return any(
         r.alive and not isinstance(r.state, Withdrawing | Releasing | Stopped)

@@ -75,7 +75,7 @@ def test_a_removed_series_is_not_shown_any_more() -> None:
     assert b"n1" not in registry.render()[0]
 
 
-def test_gauges_can_be_brought_up_to_date_when_somebody_asks() -> None:
+def test_gauges_can_be_updated_before_they_are_collected() -> None:
     registry = MetricRegistry()
     gauge = registry.add(Gauge("g", "G."))
     registry.before_collect(lambda: gauge.set(42))

@@ -93,7 +93,7 @@ def test_a_decision_on_images_and_numbers_in_labels_stays(seed: int) -> None:
     check(scenario_of(nodes, pod("waits", world.random_spec()), None))
 
 
-def test_nothing_that_somebody_named_is_left() -> None:
+def test_no_name_chosen_by_a_user_is_left() -> None:
     spec = {
         "nodeName": "secret-node",
         "containers": [

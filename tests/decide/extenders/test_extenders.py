@@ -410,7 +410,7 @@ async def test_a_pod_that_goes_while_extenders_are_asked_leaves_nothing_behind()
         world.check()
 
 
-async def test_a_pod_that_somebody_else_binds_while_extenders_are_asked_is_left_alone() -> None:
+async def test_a_pod_that_another_client_binds_while_extenders_are_asked_is_left_alone() -> None:
     world, (first,) = extended(ALL)
     first.delay = 1
     world.node("n1")

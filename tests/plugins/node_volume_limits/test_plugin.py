@@ -144,7 +144,7 @@ def test_a_missing_claim_of_the_pod_is_unresolvable_and_of_others_not_counted() 
     assert said.reasons == ('looking up PVC default/gone: persistentvolumeclaim "gone" not found',)
 
 
-def test_an_ephemeral_claim_of_somebody_else_is_an_error_where_limits_are_looked_at() -> None:
+def test_an_ephemeral_claim_of_another_pod_is_an_error_where_limits_are_checked() -> None:
     world = limited(9, *bound("a"), claim("user-v0"))
     world.run(world.pod("user", volumes=[{"ephemeral": {}}]), "n")
     said = world.filter(world.limits, world.pod("p", "a"))

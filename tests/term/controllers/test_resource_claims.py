@@ -342,7 +342,7 @@ def test_a_deleted_claim_goes_when_no_pod_uses_it(world: ControllerWorld) -> Non
     assert not claims(world)
 
 
-def test_the_allocation_of_somebody_else_s_is_not_cleared(world: ControllerWorld) -> None:
+def test_an_allocation_of_another_allocator_is_not_cleared(world: ControllerWorld) -> None:
     """Without the scheduler's finalizer, the allocator of the claim takes its devices back."""
     world.put(allocated("c", "gone", finalizer=False))
     world.settle()

@@ -55,7 +55,7 @@ def test_the_metadata_of_a_replaced_lease_is_kept_except_its_resource_version() 
     assert dict(lease.metadata.annotations) == {"theirs": "1"}
 
 
-def test_a_lease_of_somebody_else_is_read_without_a_promise_of_liveness() -> None:
+def test_a_lease_of_another_writer_is_read_without_a_promise_of_liveness() -> None:
     """As kube-scheduler writes it, or as a careless hand has edited it."""
     lease = v1.Lease()
     lease.spec.holder_identity = "x"

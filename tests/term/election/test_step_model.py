@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from support.election_model import (
     World,
+    a_replica_could_lead,
     actions,
     check,
     fingerprint,
     leads_in_the_end,
     new_world,
     settle,
-    somebody_could_lead,
 )
 from support.examples import examples, share
 
-#: Ticks within which somebody leads again: a lease, and the waits between two tries.
+#: Ticks within which a replica leads again: a lease, and the waits between two tries.
 PEACE = 12
 FOREVER = 1_000_000
 
@@ -37,7 +37,7 @@ def explore(world: World, *, suspicion: bool, limit: int, peace: bool) -> tuple[
                 seen.add(mark)
                 todo.append(following)
                 check(following, exclusive=not suspicion)
-                if peace and somebody_could_lead(following):
+                if peace and a_replica_could_lead(following):
                     assert leads_in_the_end(following, within=PEACE), "no replica leads in the end"
     return len(seen), not todo
 
@@ -100,7 +100,7 @@ def test_three_candidates_keep_the_invariants_on_long_random_walks(
             break
         world = following[choice // 2 % len(following)][1]
         check(world, exclusive=not suspicion)
-    if somebody_could_lead(world):
+    if a_replica_could_lead(world):
         assert leads_in_the_end(world, within=PEACE)
 
 

@@ -32,7 +32,7 @@ async def test_a_role_gets_the_rights_that_it_lacks(world: World) -> None:
     assert not_covered(*rights) == []
 
 
-async def test_what_somebody_added_stays(world: World) -> None:
+async def test_rules_that_a_user_added_stay(world: World) -> None:
     role = await stored(world.core, SCHEDULER)
     role.rules.add(verbs=["get"], api_groups=["example.com"], resources=["things"])
     core = await started_anew(world, role)
