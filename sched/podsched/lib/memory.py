@@ -65,7 +65,7 @@ def freeze_imports() -> None:
 
 def freeze_survivors() -> None:
     """Freeze all present objects, and from now on those that survive two collections in numbers."""
-    freeze_imports()
+    gc.freeze()  # what was imported
     gc.set_threshold(_NEW, 0, 0)
     gc.callbacks.append(_freezer)
 
