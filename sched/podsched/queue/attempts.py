@@ -85,6 +85,7 @@ class Attempts:
         pod.unschedulable_plugins = set(unschedulable_plugins)
         pod.pending_plugins = set(pending_plugins)
         pod.gating_plugin = ""
+        # Both before ``requeue``: the end of the backoff follows from the count and the timestamp.
         count_failure(pod, now)
         self._pending.stamp(pod, now)
         # After an error no plugin can say which events help, so only the backoff counts.
@@ -93,6 +94,7 @@ class Attempts:
             strategy = self._in_flight.replay(flight, pod, group_key(pod))
         # After the replay, because ``finish`` drops the events that only this pod needed.
         self._in_flight.finish(uid)
+        # Before ``requeue``: if a gate rejects the pod there, ``add_gate`` counts only that plugin.
         self._pending.rejections.add(pod)
         place = self._pending.requeue(pod, strategy, SCHEDULE_ATTEMPT_FAILURE, now)
         self._pending.incoming.report()

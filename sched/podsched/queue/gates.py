@@ -60,6 +60,7 @@ class Gates:
         found = self._ordered.get((profile, first))
         if found is None:
             plugins, name = self._plugins.get(profile, ()), first or self._admission
+            # The sort is stable, so the other plugins keep their order.
             found = sorted(plugins, key=lambda named: named[0] != name)
             self._ordered[profile, first] = found
         return found

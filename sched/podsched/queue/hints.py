@@ -85,7 +85,8 @@ class HintTable:
             for profile, plugins in hints.items()
             for plugin, events in plugins.items()
         }
-        # Filled when an event is asked for: few of all combinations of actions ever happen.
+        # Kept, because every event of the cluster is looked up. Filled when an event is asked for:
+        # few of all combinations of actions ever happen.
         self._matching: dict[tuple[Resource, ActionType], tuple[Registration, ...]] = {}
         self._wanted: dict[tuple[str, str, Resource, ActionType], tuple[Registration, ...]] = {}
 

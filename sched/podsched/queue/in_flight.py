@@ -141,9 +141,11 @@ class KeptEvents:
 
     def __init__(self, hints: HintTable) -> None:
         self._hints = hints
+        #: Positions ascend in a deque, and none is empty: readers take the first or last entry.
         self._kept: dict[ClusterEvent, deque[_Kept]] = {}
+        #: That of the next event. It never goes back, even if all events are dropped: flights and
+        #: ``_memo`` refer to positions.
         self.position = 0
-        """That of the next event."""
         #: By group and position of the pop: up to which position events were replayed, the answer.
         self._memo: dict[Hashable, tuple[int, Strategy]] = {}
 
@@ -226,6 +228,7 @@ class KeptEvents:
 
 def _strategy_if_queued(registration: Registration, pod: QueuedPodInfo) -> Strategy:
     """Return where the answer Queue would send the pod; SKIP if the plugin did not reject it."""
+    # ``InFlight.record`` does not look at profiles when an event names the pod.
     if registration.profile != pod.info.cls.scheduler_name:
         return Strategy.SKIP
     if registration.plugin in pod.pending_plugins:

@@ -131,6 +131,7 @@ class PendingPods:
         """
         if pre_enqueue and not self._passes_gates(pod, event, now):
             return False
+        # After PreEnqueue: the time behind a gate does not count as scheduling latency (SLI).
         if pod.initial_attempt_timestamp is None:
             pod.initial_attempt_timestamp = now
         self.active.add(pod.info.uid, self.order(pod), pod)
@@ -165,6 +166,7 @@ class PendingPods:
         if self.active.remove(new.uid) is not None:
             self.active.add(new.uid, self.order(pod), pod)
         elif self.backoff.remove(new.uid) is not None:
+            # ``backoff_expiration`` is already set, so the backoff ends when it would have.
             self.backoff.add(pod)
 
     def take_out(self, pod: QueuedPodInfo) -> None:
@@ -201,6 +203,7 @@ class PendingPods:
         pod = self.active.remove(uid)
         if pod is None:
             pod = self.backoff.remove(uid) or self.unschedulable.remove(uid)
+            # A pod that does not pass is not lost: ``_passes_gates`` has put it back as gated.
             if pod is None or not self._passes_gates(pod, FORCE_ACTIVATE.text, now):
                 return None
             self.incoming.add(ACTIVE, FORCE_ACTIVATE.text)
@@ -220,6 +223,7 @@ def _begin_attempt(pod: QueuedPodInfo, now: float) -> None:
         pod.initial_attempt_timestamp = now
     pod.popped_at = now
     pod.attempts += 1
+    # Only the plugins of the latest attempt count: events are put to these.
     pod.unschedulable_plugins.clear()
     pod.pending_plugins.clear()
     pod.gating_plugin = ""
@@ -233,6 +237,7 @@ def count_failure(pod: QueuedPodInfo, now: float) -> None:
     else:
         pod.consecutive_errors_count += 1
     failure = FailedAttempt(now, pod.attempts, (*pod.unschedulable_plugins,))
+    # With REMEMBERED_FAILURES = 1 this slice would keep all of them.
     pod.failures = (*pod.failures[1 - REMEMBERED_FAILURES :], failure)
     # 0: computed when it is first needed, from the new number of failures.
     pod.backoff_expiration = 0.0

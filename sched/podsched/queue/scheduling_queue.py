@@ -105,6 +105,8 @@ class SchedulingQueue:
         pre_enqueue: Mapping[str, Sequence[PreEnqueuePlugin]],
         hints: Mapping[str, Mapping[str, Sequence[ClusterEventWithHint]]],
         *,
+        # kube-scheduler's podInitialBackoffSeconds, podMaxBackoffSeconds, and
+        # --pod-max-in-unschedulable-pods-duration.
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
         max_in_unschedulable: float = 300.0,
@@ -164,9 +166,11 @@ class SchedulingQueue:
         """
         flight = self.in_flight.get(pod.uid)
         if flight is not None:
+            # The attempt goes on; ``add_unschedulable_if_not_present`` drops the pod when it fails.
             flight.deleted = True
         elif (queued := self.pending.get(pod.uid)) is not None:
             self.pending.take_out(queued)
+            # ``take_out`` does not do this, because a pod that only moves still counts as rejected.
             self.pending.rejections.remove(queued)
         if not bound:
             self._release_nomination(pod, now)
@@ -197,8 +201,10 @@ class SchedulingQueue:
         if not event.is_wildcard and not self._hints.matching(event):
             return 0
         helped = self.pending.unschedulable.helped(event, old, new, max_priority)
+        # A pod that Reserve or Permit rejected must not be woken by the room that it gives back.
         for uid in except_uids:
             helped.pop(uid, None)
+        # All pods are found before the first is moved: moving changes the groups that are searched.
         label = event.text if helped else ""  # Computed only if needed: building it takes time.
         for uid, strategy in helped.items():
             pod = self.pending.unschedulable.get(uid)
@@ -230,6 +236,7 @@ class SchedulingQueue:
                 # It is in no queue now. The event is replayed if the attempt fails.
                 flight.own.append((FORCE_ACTIVATE, None, pod.pod))
                 continue
+            # A pod that is in activeQ already keeps its place there.
             queued = self.pending.unschedulable.remove(pod.uid) or self.pending.backoff.remove(
                 pod.uid
             )
@@ -267,12 +274,14 @@ class SchedulingQueue:
         """
         flight = self.in_flight.get(new.uid)
         if flight is not None:
+            # The attempt works on the version that it began with; the pod returns as ``latest``.
             before, flight.latest, flight.deleted = flight.latest, new, False
             if _concerns_queue(before, new):
                 flight.own.append((_own_event(before, new), before.pod, new.pod))
             return
         queued = self.pending.active.get(new.uid) or self.pending.backoff.get(new.uid)
         if queued is not None:
+            # As in kube-scheduler, an update does not end a backoff or run PreEnqueue again.
             self.pending.replace(queued, new)
         elif (parked := self.pending.unschedulable.get(new.uid)) is not None:
             self._update_unschedulable(parked, new, now)
@@ -292,6 +301,7 @@ class SchedulingQueue:
         event = _own_event(old, new)
         strategy = self._hints.strategy(pod, event, old.pod, new.pod)
         if strategy is Strategy.SKIP:
+            # None: it returns to where it was, so the metric does not count it.
             self.pending.to_unschedulable(pod, None, now)
         else:
             self.pending.requeue(pod, strategy, event.text, now)
@@ -329,6 +339,7 @@ def _concerns_queue(old: PodInfo, new: PodInfo) -> bool:
     kube-scheduler's ``isPodUpdated``.
     """
     return (
+        # Equal classes are one object, so identity compares all that can influence a decision.
         old.cls is not new.cls
         or old.terminating != new.terminating
         or pod_update_actions(old, new) != ActionType.UPDATE_OTHER

@@ -23,7 +23,10 @@ class Timeouts:
         self._last_leftover_flush = float("-inf")
 
     def flush(self, now: float) -> None:
-        """Move the pods whose backoff or timeout is over; ``next_wakeup`` says when to call it."""
+        """Move the pods whose backoff or timeout is over; ``next_wakeup`` says when to call it.
+
+        kube-scheduler looks every second instead (``flushBackoffQCompleted``).
+        """
         self.flush_backoff_completed(now)
         # As in next_wakeup: a difference may be rounded to less.
         if now >= self._last_leftover_flush + LEFTOVER_PERIOD:
@@ -45,6 +48,8 @@ class Timeouts:
         """
         self._last_leftover_flush = now
         for pod in self._pending.unschedulable.older_than(now - self._max_in_unschedulable):
+            # For ``pod_scheduled_after_flush_total``: such a pod may have missed its event. A gate
+            # is no rejection, so gated pods do not count.
             pod.was_flushed_from_unschedulable = not pod.gating_plugin
             self._pending.requeue(pod, Strategy.AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.text, now)
         self._pending.incoming.report()

@@ -115,7 +115,8 @@ class _Groups:
     def __init__(self, table: HintTable) -> None:
         self._table = table
         self.by_key: dict[Hashable, Group] = {}
-        #: By profile and plugin.
+        #: By profile and plugin. Kept when no groups are left: there are only as many as plugins,
+        #: and an index is not built again.
         self.rejected: dict[tuple[str, str], _Rejected] = {}
 
     def of(self, pod: QueuedPodInfo) -> Group:
@@ -168,6 +169,7 @@ class _Asking:
             return False
         if not group.gating_plugin:
             return True
+        # Only the gating plugin can open the gate, whoever else registered for the event.
         wanted = self._table.wanted(group.profile, group.gating_plugin, self._event)
         # A wildcard event opens no gates unless the gating plugin registered for all events.
         if self._event.is_wildcard:
