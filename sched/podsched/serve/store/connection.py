@@ -138,7 +138,9 @@ def _channel_settings(options: EtcdOptions) -> list[tuple[str, int]]:
         ("grpc.max_send_message_length", -1),  # etcd decides what is too large
         ("grpc.keepalive_time_ms", int(options.keepalive_time * 1000)),
         ("grpc.keepalive_timeout_ms", int(options.keepalive_timeout * 1000)),
+        # 0: no limit, since an idle watch is to be probed, too.
         ("grpc.http2.max_pings_without_data", 0),
+        # gRPC's own 1 s to 2 min would keep a member that is back unused for so long.
         ("grpc.initial_reconnect_backoff_ms", 50),
         ("grpc.min_reconnect_backoff_ms", 50),
         ("grpc.max_reconnect_backoff_ms", 1000),

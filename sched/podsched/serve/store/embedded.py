@@ -164,6 +164,8 @@ class EmbeddedEtcd:
                 stderr=log,
                 # Ctrl-C must not reach etcd directly: this process stops it after all others.
                 start_new_session=True,
+                # etcd takes every flag that is not given from ETCD_*, which here belong to another
+                # etcd.
                 env={k: v for k, v in os.environ.items() if not k.startswith("ETCD_")},
             )
         try:

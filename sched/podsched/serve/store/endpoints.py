@@ -75,6 +75,7 @@ class Endpoints:
 
     def _note_term(self, raft_term: int) -> None:
         before, self.raft_term = self.raft_term, max(self.raft_term, raft_term)
+        # The first answer shows no election: the term may be old.
         if before and self.raft_term > before:
             self.leader.forget()
             self._elects()

@@ -130,6 +130,7 @@ class _Batch:
     def settle(self, index: int, outcome: WriteOutcome) -> None:
         self.outcomes[index] = outcome
         self.remaining -= 1
+        # The future is done early if its caller was cancelled; the writes go on.
         if not self.remaining and not self.future.done():
             self.future.set_result([o for o in self.outcomes if o is not None])
 
@@ -200,6 +201,8 @@ class GroupQueue:
                 group.append(member)
             else:
                 held_back.append(member)
+            # Held-back writes count from here on, too: no later write of the same keys may overtake
+            # them.
             queue.popleft()
             written.update(member.written)
             compared.update(member.compared)
@@ -272,6 +275,8 @@ class GroupCommit:
 
     def elects(self) -> None:
         """Note that etcd elects a leader: groups in flight are probably lost, so others go on."""
+        # Apart from the overdue ones, since lost groups neither lengthen the patience nor count for
+        # MOST_OVERDUE; but they may still be applied, so no write in conflict with them is sent.
         self._lost += self._overdue
         self._overdue = []
         if self._sent is not None and not self._closed:
@@ -317,6 +322,8 @@ class GroupCommit:
                 await self._gather()
             group = self._queue.take([*self._overdue, *self._lost])
             if not group:
+                # No await since take(): a submit in between would set the event, and this would
+                # clear it.
                 self._wake.clear()
                 await self._wake.wait()
                 continue
@@ -328,6 +335,8 @@ class GroupCommit:
                 await self._send(group)
             finally:
                 timer.cancel()
+            # Another task has taken over while this one waited; if both went on, two would send at
+            # a time.
             if self._sent is not group:
                 self._overdue = [other for other in self._overdue if other is not group]
                 self._lost = [other for other in self._lost if other is not group]

@@ -49,6 +49,8 @@ class MemberHealth:
     async def health(self, endpoint: str, timeout: float) -> Health:
         """Return whether a member that has a leader answers within seconds."""
         connection = self._members.connection_to(self.endpoints.index(endpoint))
+        # Serializable: the member answers alone, so a slow quorum does not make it look silent. It
+        # still refuses without a leader ("hasleader" in the metadata).
         request = rpc_pb2.RangeRequest(key=SYNC.encode(), serializable=True)
         try:
             async with asyncio.timeout(timeout):

@@ -47,6 +47,8 @@ def translate(error: grpc.aio.AioRpcError, *, safe: bool) -> StoreError:
     """
     code, details = error.code(), error.details() or ""
     text = f"etcd: {details} ({code.name})"
+    # Texts come before codes: "too many requests" has the code of NoSpace, "no leader" that of a
+    # lost answer, and "too many operations" that of InvalidRequest.
     if any(part in details for part in NOT_APPLIED):
         return Unavailable(text)
     if any(part in details for part in TOO_LARGE):

@@ -232,6 +232,8 @@ async def _responses(
 ) -> AsyncGenerator[Any, None]:
     """Yield the responses of one stream, the first of them within ``timeout`` seconds."""
     key, range_end = covering_range(prefixes)
+    # One watch over all prefixes, and events of others are dropped (Assembler): etcd does not keep
+    # separate watches in step, so a revision could be split between batches.
     create = rpc_pb2.WatchCreateRequest(
         key=key,
         range_end=range_end,

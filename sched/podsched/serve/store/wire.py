@@ -134,6 +134,7 @@ def decode_group(response: Any, writes: Sequence[Write]) -> list[WriteResult]:
         if nested.succeeded:
             results.append(done)
             continue
+        # encode_write reads each compared key once, in the order of its first compare.
         found = [_first(answer.response_range) for answer in nested.responses]
         keys = dict.fromkeys(compare.key for compare in write.compares)
         current = dict(zip(keys, found, strict=True))
