@@ -137,6 +137,7 @@ class BindGuard:
             raise errors.overtaken(node, "the list of schedulers has changed", self._since)
         if len(self._locks) <= 1:
             return (there, listed), ()
+        # etcd has no "less or equal". A key that was never put has revision 0, so it passes.
         unchanged = [
             Compare(
                 bound_key(node, lock),

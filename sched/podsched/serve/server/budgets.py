@@ -64,6 +64,8 @@ def spend(entry: Entry, pod: Pod, now: float) -> PodDisruptionBudget | None:
     status.disruptions_allowed -= 1
     if status.disruptions_allowed == 0:
         set_disruption_allowed(status, timestamp(now, whole=True))
+    # The budget's controller counts this pod as gone until it has seen its deletion; else it would
+    # allow the same disruption again.
     status.disrupted_pods[pod.metadata.name].CopyFrom(timestamp(now, whole=True))
     return budget
 

@@ -138,6 +138,7 @@ class CacheReflector:
         """
         if before is not None:
             await asyncio.wait([before])
+        # Before sending: readers who come from now on must not get this request's answer.
         self._reading, self._queued = self._queued, None
         return (await self._store.get(etcd_keys.SYNC)).revision
 

@@ -85,6 +85,7 @@ def streaming(
                 await grpc_call.context.send_initial_metadata(())
                 async with aclosing(handle(grpc_call.request)) as responses:
                     async for response in responses:
+                        # Before the write: else a hundred unread streams take all seats of a level.
                         grpc_call.usage.leave_seat()
                         await grpc_call.write(response)
                         await grpc_call.usage.sent(len(response))
@@ -198,6 +199,7 @@ class _GrpcCall(Call):
     async def only_request(self) -> bytes:
         """Authenticate the caller, read the request, and wait for a seat. Raises ApiError."""
         await self.arrive()
+        # Read before it has a seat: clients that never send their requests would keep out others.
         raw = await self.usage.receive(self._read)
         await self.enter(len(raw))
         return raw

@@ -102,6 +102,8 @@ class ChangeRing:
             raise ExpiredError(0, self.floor)
         ring = self._changes
         last = min(first + limit, len(ring))
+        # A watch that resumes asks for changes after the last revision that it got, so a part of a
+        # revision would lose the rest of it.
         while last < len(ring) and ring[last].revision == ring[last - 1].revision:
             last += 1
         return ring[first:last]

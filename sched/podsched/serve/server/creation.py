@@ -334,6 +334,7 @@ def no_controller_event(kind: str, api_version: str, message: AnyObject, now: fl
     about = message.metadata
     event = Event(reason="NoController", type="Warning", count=1)
     event.metadata.namespace = about.namespace
+    # The form of client-go's names; cut to leave room for the time within 253 characters.
     event.metadata.name = f"{about.name[:200]}.{int(now * 1e9):x}"
     event.involved_object.kind, event.involved_object.api_version = kind, api_version
     event.involved_object.namespace, event.involved_object.name = about.namespace, about.name
@@ -348,6 +349,7 @@ def no_controller_event(kind: str, api_version: str, message: AnyObject, now: fl
 async def ensure_built_in(creator: Creator, cache: WatchCache) -> None:
     """Create the built-in objects of a cluster. Raises ApiError."""
     namespaces = [Namespace(metadata={"name": name}) for name in BUILT_IN_NAMESPACES]
+    # Namespaces first, since some of the roles are in them.
     for built_in in (namespaces, [*system_priority_classes(), *bootstrap_policy()]):
         missing = [m for m in built_in if cache.get(kind_of(m), object_key(m)) is None]
         for outcome in await creator.create_many(missing):

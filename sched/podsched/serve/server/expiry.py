@@ -89,6 +89,7 @@ class EventExpiry:
             # More than needed now, because sorting all events for each call would be slow.
             self._oldest = deque(entry.key for entry in entries[: max(excess * 4, 1000)])
         return [
+            # Each goes with the write of a new Event, so there are at most as many as ``added``.
             Delete(object_key(EVENT, self._oldest.popleft()))
             for _ in range(min(excess, added, len(self._oldest)))
         ]

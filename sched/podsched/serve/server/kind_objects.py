@@ -52,6 +52,7 @@ class KindObjects:
         self._sorted = None
         self._order = KeyOrder(self.by_key)
         self.last_change = revision
+        # Followers first lose everything: the former objects may be of another history.
         for key in before:
             self.follower(key, None)
         for key, entry in self.by_key.items():
@@ -109,6 +110,7 @@ class KeyOrder:
     def add(self, key: str) -> None:
         """Add a key that is not in the set."""
         if key in self._removed:
+            # It is still in the sorted list, and must not be there twice.
             self._removed.remove(key)
             return
         self._added[key] = None

@@ -98,10 +98,12 @@ class Lister:
                 revision, after = await self._latest(request), ""
             # The cache has only current objects. They are also those at an earlier revision if
             # none of the kind has changed since.
+            # And a token may be of a server that is ahead of this one.
             if self._cache.last_change(kind) > revision or self._cache.revision < revision:
                 return await self._from_etcd(request, scope, revision, after)
         except StoreError as error:
             raise errors.of_store(error) from error
+        # No await since the check above, so these are still the objects at ``revision``.
         entries = self._cache.in_order(kind)
         start, end = 0, len(entries)
         if request.namespace and kind.namespaced:

@@ -122,6 +122,7 @@ class Namespaces:
     async def is_emptied(self, name: str) -> bool:
         """Return whether a namespace is terminating and contains no objects. Raises ApiError."""
         await self._reflector.wait_until_fresh()
+        # Undecodable objects are content, too, although no list shows them.
         return self._states().get(name) is False and not any(
             key.startswith(f"{name}/")
             for kind in _CONTENT

@@ -185,6 +185,7 @@ class Call:
         Cancellation passes unchanged.
         """
         code = _code_of(error)
+        # Before the error is sent, which may wait for the client.
         self.usage.end()
         try:
             if isinstance(error, Exception):

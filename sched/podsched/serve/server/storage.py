@@ -190,6 +190,7 @@ class ObjectStorage:
             if attempt is not None:
                 tries.append(attempt)
                 if attempt.step is not None and attempt.step.value is not None:
+                    # Before the write, because the watch may deliver it before the answer comes.
                     self._cache.written.note(mutation.kind, mutation.key, attempt.step.value)
             if work.turn_is_over:
                 await work.give_way()
@@ -229,6 +230,7 @@ class ObjectStorage:
                 return errors.unavailable(str(result))
             return await after_fault(self._store, kind, key, step.value, result, attempt.base)
         if result.succeeded:
+            # A mere read compares that the object is absent, so success means that it is.
             if step is None or attempt.base is None:
                 return errors.not_found(kind, name_in(key))
             value = attempt.base.value if step.value is None else step.value
@@ -238,6 +240,7 @@ class ObjectStorage:
         kv = result.current.get(object_key(kind, key))
         if kv is None:
             return errors.not_found(kind, name_in(key))
+        # A mere read has not compared its base, so nothing can be concluded from it.
         base = attempt.base if step is not None else None
         if mutation.refusal is not None and base is not None and base.revision == kv.mod_revision:
             refused = mutation.refusal(result.current)

@@ -49,6 +49,7 @@ class WrittenNotes:
     def is_readable(self, entry: Entry) -> bool:
         """Return whether an entry from the watch can be decoded; forget its note."""
         written = self._values.pop((entry.kind.name, entry.key), None)
+        # By bytes: the change may be another server's, which came before this server's own write.
         return written == entry.value or entry.is_readable()
 
 
@@ -145,6 +146,7 @@ class WatchCache:
                 old = objects.mark_unreadable(entry)
             if new is not None or old is not None:
                 self.ring.add(Change(new, old, revision))
+        # Only when the ring has all changes of a revision, because it drops whole revisions.
         self.ring.trim()
         self.progress.advance(batch.revision)
 

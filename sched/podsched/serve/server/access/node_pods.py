@@ -40,6 +40,7 @@ class NodePods:
 
     def __init__(self, cache: WatchCache) -> None:
         self._cache = cache
+        # Before all changes, so that the first call reads all pods.
         self._position = -1
         self._lock = asyncio.Lock()
         self._nodes: dict[str, dict[str, Pod]] = {}

@@ -91,6 +91,7 @@ class AuditLog:
         if level is Level.NONE:
             return
         size = call.size
+        # Without the lock: only this thread adds, and the other can only make more room.
         if self._waiting.qsize() >= MAX_WAITING or self._waiting_bytes + size > MAX_WAITING_BYTES:
             self._drop("buffer", "too many events wait to be written")
             return
@@ -160,6 +161,7 @@ class AuditLog:
     def _remove_old(self) -> None:
         path, settings = self._settings.path, self._settings
         backups = sorted(path.parent.glob(f"{path.name}-*"))
+        # The names sort by time.
         spare = backups[: -settings.max_backups] if settings.max_backups else []
         if settings.max_days:
             before = self._now() - settings.max_days * _DAY

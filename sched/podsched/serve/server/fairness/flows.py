@@ -254,6 +254,7 @@ class Flows:
             return 0.0
         self._update_shares(now)
         part = self._part(flow, now)
+        # While none compete, the share is inf, and so nothing is over it.
         over = 0.0 if flow.is_sparse(part) else part / self._share
         # Without further charges, the part decays as part * exp(-t / WINDOW): solved for t.
         return WINDOW * math.log(over) if over > 1 else 0.0

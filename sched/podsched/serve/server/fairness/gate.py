@@ -120,6 +120,7 @@ class Gate:
         peer: the connection; size: bytes of the request.
         """
         flow = self._flow_of(identity, peer, method)
+        # Also behind the flow's waiting calls, even if a seat is free: they are served in order.
         if flow.waiting or self.flows.seconds_until_seat(flow, self.clock()) > 0:
             await self._wait(flow)
         else:

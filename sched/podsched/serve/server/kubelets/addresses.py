@@ -115,6 +115,7 @@ def refusal(ip: str, port: int, own_ports: Collection[int] = ()) -> str:
         address = ipaddress.ip_address(ip)
     except ValueError:  # with a zone, as link-local addresses have
         return "it is link-local"
+    #: ffff:127.0.0.1 reaches the same host as 127.0.0.1.
     mapped = getattr(address, "ipv4_mapped", None) or address
     for name in ("loopback", "link_local", "multicast", "unspecified"):
         if getattr(mapped, f"is_{name}"):
@@ -127,6 +128,7 @@ def refusal(ip: str, port: int, own_ports: Collection[int] = ()) -> str:
 
 
 def _is_of_this_machine(ip: str) -> bool:
+    # Only an address of this machine can be bound; nothing is sent.
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

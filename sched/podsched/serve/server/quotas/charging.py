@@ -160,6 +160,7 @@ class QuotaCharging:
                     if not isinstance(error, Exception):
                         raise
         finally:
+            # No await since the queue was found empty: what came in between would never be taken.
             del self._queues[namespace]
             for waiting in queue:
                 waiting.outcome.cancel()
@@ -210,6 +211,7 @@ class QuotaCharging:
                 again.append(waiting)
             else:
                 waiting.settle(outcome)
+        # All were written or none, so the first tells for all.
         written = outcomes[0]
         if isinstance(written, Entry):
             for base, value in plan.changes:

@@ -180,6 +180,8 @@ class UsageRecounter:
     async def run(self) -> None:
         """Recount after changes until cancelled."""
         while True:
+            # Before the recount, so that changes made meanwhile are counted without waiting for
+            # more.
             seen = self._cache.revision
             try:
                 async with self._counting:

@@ -129,6 +129,7 @@ class _Exchange:
     async def fail(self, error: ApiError) -> None:
         """Answer with an error; if a response has already begun, only end it."""
         if self.response is not None:
+            # Its status is sent; only by this does the client notice that the body is incomplete.
             self._connection.abort()
             return
         answer = failure(error)

@@ -181,6 +181,7 @@ def applied(
     for owner in others:
         owner.fields = difference(difference(owner.fields, change.changed), change.gone)
     same = own is not None and own.fields == mine.fields and not change.changed and not change.gone
+    # With a new time, an apply that changes nothing would be written and shown to all watches.
     mine.time = own.time if own is not None and same else codec.format_seconds(clock())
     listed = [owner.content() for owner in [*others, mine] if owner.fields]
     content["metadata"] = {**content.get("metadata", {}), "managedFields": listed}

@@ -162,6 +162,7 @@ class Writing:
         cached = self._core.cache.get(kind, local_key(kind, target.namespace, target.name))
         if cached is None:
             return make
+        # The storage calls ``make`` between reading and writing, where it cannot wait for a thread.
         made: AnyObject | ApiError
         try:
             made = await apart(size + len(cached.value), make, cached)
