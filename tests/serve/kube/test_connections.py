@@ -248,3 +248,27 @@ def test_a_request_is_encoded_with_its_length() -> None:
 def test_no_header_contains_a_line_break(value: str) -> None:
     with pytest.raises(ValueError, match="a line break"):
         encode("POST", "/a", {"X": value}, b"")
+
+
+async def test_an_answer_that_is_too_large_is_an_error_before_it_is_whole(
+    connections: Connections, opened: list[Transport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("podsched.serve.kube.connections._MAX_ANSWER", 1)
+    task = await begin(connections)
+    opened[0].receive(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for _ in range(17):
+        opened[0].receive(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+    assert not opened[0].is_open
+    with pytest.raises(BrokenConnectionError, match="the answer has more than 1 MiB"):
+        await task
+
+
+async def test_the_size_of_an_answer_is_that_of_it_alone(
+    connections: Connections, opened: list[Transport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("podsched.serve.kube.connections._MAX_ANSWER", 1)
+    for _ in range(3):
+        task = await begin(connections)
+        opened[0].receive(b"HTTP/1.1 200 OK\r\nContent-Length: 600000\r\n\r\n" + b"x" * 600_000)
+        assert len((await task).body) == 600_000
+    assert len(opened) == 1

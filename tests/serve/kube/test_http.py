@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import ssl
 from collections.abc import AsyncIterator
@@ -12,7 +13,14 @@ from typing import Any
 import pytest
 
 from podsched.lib.network import free_port
-from podsched.serve.client.errors import NotFound, OutcomeUnknown, Unauthorized, Unavailable
+from podsched.serve.client.errors import (
+    Forbidden,
+    NotFound,
+    OutcomeUnknown,
+    Unauthorized,
+    Unavailable,
+    Unreadable,
+)
 from podsched.serve.kube.access import ClusterAccess, from_kubeconfig
 from podsched.serve.kube.http import KubeHttp
 from podsched.serve.kube.informer import KubeInformer
@@ -108,6 +116,48 @@ async def test_a_write_to_a_server_that_is_slow_has_an_unknown_outcome(
     async with server:
         with pytest.raises(OutcomeUnknown, match="did not answer in time"):
             await client.request("POST", f"{POD}/binding", body={})
+        await client.close()
+
+
+async def test_of_the_refusal_of_a_watch_only_the_beginning_is_read(
+    clients: list[KubeHttp],
+) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 9000000000\r\n\r\n")
+        with contextlib.suppress(OSError):
+            for _ in range(40):
+                writer.write(b"no " * 20_000)
+                await writer.drain()
+            writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    clients.append(client := KubeHttp(ClusterAccess(f"http://127.0.0.1:{port}")))
+    async with server:
+        with pytest.raises(Forbidden, match="no no no"):
+            await anext(client.lines("/api/v1/pods", {"watch": "1"}))
+        await client.close()
+
+
+async def test_a_line_of_a_watch_that_is_too_long_is_an_error_before_it_is_whole(
+    clients: list[KubeHttp], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("podsched.serve.kube.http._MAX_LINE", 100)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n" + b"x" * 101)
+        with contextlib.suppress(OSError):
+            await reader.read()
+            writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    clients.append(client := KubeHttp(ClusterAccess(f"http://127.0.0.1:{port}")))
+    async with server:
+        with pytest.raises(Unreadable, match="a line of the watch has more than 100 bytes"):
+            await anext(client.lines("/api/v1/pods", {"watch": "1"}))
         await client.close()
 
 

@@ -17,6 +17,9 @@ from podsched.serve.client.errors import Unavailable
 
 #: Seconds after which an unused connection is not used again: less than servers keep it open.
 _KEPT: Final = 60.0
+#: Max MiB of an answer: a page of a list has 500 objects, of which etcd permits 1.5 MiB each but
+#: the largest known, full ResourceSlices, have less than 0.5.
+_MAX_ANSWER: Final = 256
 
 
 class Answer(NamedTuple):
@@ -104,11 +107,14 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._answers = _Answers(self._finish)
         self._answered: asyncio.Future[Answer] | None = None
+        #: Bytes of the answer so far.
+        self._received = 0
 
     async def exchange(self, request: bytes) -> Answer:
         """Send a request and return its answer. Raises BrokenConnectionError."""
         assert self._transport is not None
         self._answered = self._loop.create_future()
+        self._received = 0
         self.is_reusable = False
         self._transport.write(request)
         return await self._answered
@@ -124,6 +130,11 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._answered is None:  # nothing was asked
+            self.abort()
+            return
+        self._received += len(data)
+        if self._received > _MAX_ANSWER << 20:
+            self._fail(f"the answer has more than {_MAX_ANSWER} MiB")
             self.abort()
             return
         try:

@@ -58,6 +58,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 _CONNECT_TIMEOUT, _WATCH_SILENCE = 5.0, 90.0
 #: Longest line of a watch: etcd's limit of 1.5 MiB, with room for what JSON adds.
 _MAX_LINE = 16 << 20
+#: Bytes that are read of the answer that refuses a watch.
+_REFUSAL = 1 << 20
 _MAX_RETRY_AFTER = 60.0
 _UNAUTHORIZED = 401
 
@@ -199,12 +201,13 @@ class KubeHttp:
                 if response.status == _UNAUTHORIZED:
                     await self._headers(renew=True)  # for the next try
                 if response.status != 200:
-                    raise error_of(response.status, await response.read(), response.headers)
+                    raw = await _beginning(response.content, _REFUSAL)
+                    raise error_of(response.status, raw, response.headers)
                 rest = b""
                 async for chunk in response.content.iter_any():
                     *lines, rest = (rest + chunk).split(b"\n")
                     if len(rest) > _MAX_LINE:
-                        raise Unreadable("a line of the watch never ends")
+                        raise Unreadable(f"a line of the watch has more than {_MAX_LINE} bytes")
                     if lines:
                         yield lines
 
@@ -265,7 +268,8 @@ class KubeHttp:
                 answer = await self._connections.exchange(request, self._tls)
             code, received = str(answer.status), len(answer.body)
         except BrokenConnectionError as error:
-            raise _lost(method == "GET", f"the connection broke: {error}") from error
+            text = f"the connection broke during {method} {path}: {error}"
+            raise _lost(method == "GET", text) from error
         except TimeoutError as error:
             raise _lost(method == "GET", "the server did not answer in time") from error
         finally:
@@ -275,6 +279,16 @@ class KubeHttp:
         if answer.status >= 400:
             raise error_of(answer.status, answer.body, answer.headers)
         return answer.body
+
+
+async def _beginning(content: aiohttp.StreamReader, size: int) -> bytes:
+    """Return all of a body, or at least its first bytes if it has more."""
+    raw = b""
+    async for chunk in content.iter_any():
+        raw += chunk
+        if len(raw) >= size:
+            break
+    return raw
 
 
 @asynccontextmanager
