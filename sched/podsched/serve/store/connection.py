@@ -77,6 +77,8 @@ class Connection:
         """Whether it was closed because the member did not answer."""
         self.watches: set[Any] = set()
         """The open streams of watches on it."""
+        self.authenticating = asyncio.Lock()
+        """Held while a token is requested on it."""
         self.kv = rpc_pb2_grpc.KVStub(self.channel)
         self.watch = rpc_pb2_grpc.WatchStub(self.channel)
         self.lease = rpc_pb2_grpc.LeaseStub(self.channel)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import grpc
 from aetcd.rpc import rpc_pb2
 
@@ -20,7 +18,6 @@ class AuthToken:
         self._options = options
         #: None: to be got; "": etcd requires none.
         self._token: str | None = None
-        self._authenticating = asyncio.Lock()
 
     async def metadata(self, connection: Connection) -> Metadata:
         """Return the metadata of calls, with the token if there is one. Raises StoreError.
@@ -31,7 +28,8 @@ class AuthToken:
         if self._options.username is None:
             return (has_leader,)
         if self._token is None:
-            async with self._authenticating:
+            # The other members need not wait for one that is silent.
+            async with connection.authenticating:
                 if self._token is None:
                     self._token = await self._authenticate(connection)
         return (has_leader, ("token", self._token)) if self._token else (has_leader,)
