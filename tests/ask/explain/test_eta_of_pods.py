@@ -7,7 +7,7 @@ from typing import Any
 from podsched.ask.explain.eta import add_eta
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.v1 import objects_pb2 as v1
-from podsched.v1.scheduling_pb2 import Explanation
+from podsched.v1.scheduling_pb2 import Explanation, WakeEvent
 from support.engine_world import pod
 
 
@@ -28,10 +28,10 @@ def spec() -> dict[str, Any]:
     return {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
 
 
-def explained(others: list[v1.Pod]) -> Explanation:
+def explained(others: list[v1.Pod], *wake_events: str) -> Explanation:
     waits = pod("waits", spec(), creationTimestamp=stamp(1))
     now = waits.metadata.creation_timestamp.seconds + 300.0
-    answer = Explanation()
+    answer = Explanation(wake_events=[WakeEvent(event=event) for event in wake_events])
     add_eta(answer, [*others, waits], make_pod_info(waits, PodClasses()), now)
     return answer
 
@@ -48,3 +48,9 @@ def test_a_pod_is_told_when_pods_like_it_got_their_nodes_one_after_another() -> 
 
 def test_nothing_is_told_where_no_pod_has_been_bound() -> None:
     assert not explained([]).HasField("eta")
+
+
+def test_nothing_is_told_where_only_a_change_of_a_node_can_help() -> None:
+    others = [bound(number, 10 * number) for number in range(1, 31)]
+    assert not explained(others, "NodeAdd", "NodeUpdateNodeLabel").HasField("eta")
+    assert explained(others, "NodeAdd", "AssignedPodDelete").HasField("eta")

@@ -339,9 +339,15 @@ _Row = tuple[float, float, float, int]
 def add_eta(answer: Explanation, pods: Iterable[v1.Pod], pod: PodInfo, now: float) -> None:
     """Add quantiles to an explanation; nothing if no similar pod has been bound.
 
+    Nothing either if only changes of nodes can wake the pod: how long other pods waited for room
+    says nothing about these.
+
     ``pods``: all stored pods, including ended ones and those of other schedulers; ``now``: Unix
     seconds. It takes 0.3 s for 20,000 pods.
     """
+    events = answer.wake_events
+    if events and all(event.event.startswith("Node") for event in events):
+        return
     own = shape_of(pod.cls.requests)
     like: list[_Row] = []
     everyone: list[_Row] = []
@@ -358,9 +364,8 @@ def add_eta(answer: Explanation, pods: Iterable[v1.Pod], pod: PodInfo, now: floa
         return
     for probability, seconds in zip(PROBABILITIES, found.seconds, strict=True):
         answer.eta.quantiles.add(probability=probability, seconds=round(seconds, 1))
-    answer.eta.basis.append(
-        f"Pod {found.rank} in line; room came {found.bindings} times in {found.busy:.0f} s."
-    )
+    times = "once" if found.bindings == 1 else f"{found.bindings} times"
+    answer.eta.basis.append(f"Pod {found.rank} in line; room came {times} in {found.busy:.0f} s.")
     if found.waited:
         answer.eta.basis.append(
             f"Of {found.waited} pods that had waited as long, {found.got} got a node."
