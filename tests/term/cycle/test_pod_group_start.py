@@ -275,6 +275,19 @@ async def test_a_gang_one_of_whose_members_can_never_be_bound_is_taken_back() ->
         world.check()
 
 
+async def test_members_that_were_evicted_are_forgotten_once_they_are_gone() -> None:
+    world = TermWorld()
+    world.node("n1")
+    binder = DyingBinder(world)
+    async with world.running():
+        for name in ("g", "h"):
+            binder.refused = {f"{name}-b"}
+            gang(world, f"{name}-a", f"{name}-b", of=name)
+            await asyncio.sleep(0.5)
+        assert bound(world) == []
+        assert world.term._group_starts._evicted_uids == {"uid-h-a"}
+
+
 async def test_a_gang_that_can_start_without_the_failed_member_is_not_taken_back() -> None:
     world = TermWorld()
     world.node("n1")

@@ -153,7 +153,7 @@ class GroupStarts(TermPart):
         self._failures_of: dict[str, int] = {}
         #: The groups whose members are being evicted.
         self.taking_back: set[str] = set()
-        #: The uids of evicted members: they no longer count.
+        #: The uids of evicted members: they no longer count while they are there.
         self._evicted_uids: set[str] = set()
 
     # ------------------------------------------------------------------ starting
@@ -271,6 +271,7 @@ class GroupStarts(TermPart):
         bound = [pod for pod in self.scheduled(group.key) if pod.uid not in assumed]
         if bound:
             _log.warning("Taking a pod group back", pod_group=group.key, evicted=len(bound))
+            self._evicted_uids &= self._state.cache.held.keys()  # The others are gone.
             status = unschedulable(MESSAGE_TAKEN_BACK)
             parts = REASON_TAKEN_BACK, MESSAGE_TAKEN_BACK, self._evicted
             await evict_all(self._evict, bound, *parts)
