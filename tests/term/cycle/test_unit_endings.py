@@ -9,7 +9,7 @@ import pytest
 
 from podsched.api.objects import ClusterQueue, LocalQueue, Pod, PodGroup
 from podsched.serve.client.errors import Unavailable
-from podsched.v1.api_pb2 import EvictRequest
+from podsched.v1.api_pb2 import BatchResult, EvictRequest
 from support.queues import big_node, bound, cluster_queue, condition, flavor, gang, job, usage
 from support.term_world import TermWorld
 
@@ -144,6 +144,46 @@ async def test_an_eviction_that_fails_is_tried_again() -> None:
         await asyncio.sleep(5)
         assert failures == 2
         assert bound(world) == []
+
+
+async def test_a_pod_whose_end_is_seen_late_is_evicted_once() -> None:
+    world = a_world()
+    evict_pods, asked = world.cluster.evict_pods, list[str]()
+
+    async def seen_late(requests: Any, *, fence: Any) -> Any:
+        asked.extend(request.name for request in requests)
+
+        async def later() -> None:
+            await asyncio.sleep(1)
+            await evict_pods(requests, fence=fence)
+
+        evicting.append(asyncio.create_task(later()))
+        return [BatchResult() for _ in requests]
+
+    evicting = list[asyncio.Task[None]]()
+    world.cluster.evict_pods = seen_late  # type: ignore[method-assign]
+    async with world.running():
+        job(world, "alone", "team", cpu=1)
+        await asyncio.sleep(1)
+        stop(world, "ClusterQueue", "HoldAndDrain")
+        await asyncio.sleep(0.5)
+        job(world, "another", "team", cpu=1)
+        await asyncio.sleep(2)
+        assert bound(world) == []
+        assert asked == ["alone"]
+        assert len(world.events("alone", "EvictedDueToClusterQueueStopped")) == 1
+
+
+async def test_pods_that_were_evicted_are_forgotten_once_they_are_gone() -> None:
+    world = a_world()
+    async with world.running():
+        for name in ("first", "second"):
+            stop(world, "ClusterQueue", "None")
+            job(world, name, "team", cpu=1)
+            await asyncio.sleep(1)
+            stop(world, "ClusterQueue", "HoldAndDrain")
+            await asyncio.sleep(1)
+        assert world.term._admission_cycle._endings._requested == {"uid-second"}
 
 
 async def test_a_gang_that_is_not_ready_in_time_is_evicted_and_waits_for_its_backoff() -> None:

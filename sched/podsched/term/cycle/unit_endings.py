@@ -139,6 +139,7 @@ class UnitEndings(TermPart):
             and pod.uid not in self._state.cache.assumed
         ]
         if pods:
+            self._requested &= self._state.cache.held.keys()  # The others are gone.
             self._requested.update(pod.uid for pod in pods)
             evicted = partial(self._evicted, ending)
             evicting = evict_all(self._evict, pods, ending.reason, ending.message, evicted)
@@ -164,7 +165,6 @@ class UnitEndings(TermPart):
             self._conditions.annotate(group, {name: value})
 
     def _evicted(self, ending: Ending, pod: PodInfo, was_there: bool) -> None:
-        self._requested.discard(pod.uid)
         if was_there:
             reason = f"{_EVICTED_DUE_TO}{ending.reason}"
             self._reports.event(pod, _NORMAL, reason, "Evicting", ending.message)
