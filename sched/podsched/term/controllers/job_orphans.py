@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from podsched.api.objects import AnyObject, Job, Pod
+from podsched.api.objects import AnyObject, Job, OwnerReference, Pod
 from podsched.api.owners import controller_of
 from podsched.term.controllers.controller import Objects, find, without_finalizer
 from podsched.term.controllers.job_plan import finished
@@ -48,14 +48,11 @@ class JobOrphans:
             return
         if JOB_TRACKING in pod.metadata.finalizers:
             owner = controller_of(pod.metadata)
-            if owner is None or (owner.kind == "Job" and self._job_of(pod) is None):
+            if owner is None or (owner.kind == "Job" and self._job_of(pod, owner) is None):
                 self._keys.add(key)
 
-    def _job_of(self, pod: Pod) -> Job | None:
+    def _job_of(self, pod: Pod, owner: OwnerReference) -> Job | None:
         """Return the Job that controls a pod, if it exists."""
-        owner = controller_of(pod.metadata)
-        if owner is None:
-            return None
         job = find(self._objects, Job, f"{pod.metadata.namespace}/{owner.name}")
         return job if job is not None and job.metadata.uid == owner.uid else None
 
@@ -68,10 +65,12 @@ class JobOrphans:
         pod = find(self._objects, Pod, key)
         if pod is None or JOB_TRACKING not in pod.metadata.finalizers:
             return
-        owner, job = controller_of(pod.metadata), self._job_of(pod)
-        is_counted = job is not None and finished(job) is None
-        if is_counted or (owner is not None and owner.kind != "Job"):
-            return
-        if owner is None and self._pods.owners_for(pod):
-            return  # It will be adopted.
+        owner = controller_of(pod.metadata)
+        if owner is None:
+            if self._pods.owners_for(pod):
+                return  # It will be adopted.
+        else:
+            job = self._job_of(pod, owner)
+            if owner.kind != "Job" or (job is not None and finished(job) is None):
+                return
         self._writes.send(key, without_finalizer(pod, JOB_TRACKING), self._keys.adder(key))
