@@ -229,6 +229,33 @@ async def test_an_error_is_told_as_one_and_tried_again_after_a_backoff() -> None
         assert 0 < first <= 2 < second + 0.01 <= 3.01
 
 
+async def test_a_loop_that_read_the_queues_slowly_does_not_oversleep_the_end_of_a_backoff() -> None:
+    world = TermWorld()
+    world.node("n1")
+    tried: list[float] = []
+
+    def flaky(pod: PodInfo) -> Status:
+        tried.append(world.clock())
+        return error("books are locked") if len(tried) == 1 else SUCCESS
+
+    world.script.on_reserve = flaky
+    cycle = world.term._admission_cycle
+    refresh = cycle.refresh
+
+    async def slow(now: float) -> None:
+        await refresh(now)
+        await asyncio.sleep(0.4)
+
+    cycle.refresh = slow  # type: ignore[method-assign]
+    async with world.running():
+        world.pod("a")
+        await asyncio.sleep(0.9)
+        ends = world.state.queue.timeouts.next_wakeup(world.clock())
+        assert ends is not None
+        await asyncio.sleep(3)
+        assert ends <= tried[1] < ends + 0.5
+
+
 async def test_a_pod_that_must_wait_is_bound_once_every_plugin_has_allowed_it() -> None:
     world = TermWorld()
     world.node("n1")

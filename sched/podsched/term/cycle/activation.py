@@ -33,12 +33,12 @@ class Activator:
             pods, state.pods_to_activate = state.pods_to_activate, ()
             self.activate(pods)
 
-    async def wait(self, timeout: float | None) -> None:
-        """Sleep until the loop is woken, for at most ``timeout`` seconds."""
+    async def wait(self, until: float | None) -> None:
+        """Sleep until the loop is woken, or this time of its clock has come."""
         # There is no await between the pop that found no pod and this line, so no wake-up is lost.
         self._wake.clear()
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout_at(until):
                 await self._wake.wait()
         except TimeoutError:
             pass

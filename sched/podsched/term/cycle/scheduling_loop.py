@@ -254,7 +254,7 @@ class SchedulingLoop(TermPart):
                 decided = 0
                 times = queue.timeouts.next_wakeup(now), self._admission_cycle.next_wakeup()
                 wakeup = earliest(*times)
-                await self._activator.wait(None if wakeup is None else max(0.0, wakeup - now))
+                await self._activator.wait(wakeup)
                 await turn.wait()
 
     def _may_join_now(self, batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:
