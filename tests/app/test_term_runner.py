@@ -258,10 +258,21 @@ async def test_a_standby_collects_no_garbage_while_pods_wait_for_a_decision(
     world.runner.end_term()
     world.cluster.create(pod("waiting", PENDING))
     world.cluster.create(pod("gated", {**PENDING, "schedulingGates": [{"name": "later"}]}))
-    await asyncio.sleep(600)
+    await asyncio.sleep(500)
     assert not collections
     world.cluster.delete("Pod", "default/waiting")
     await asyncio.sleep(2)
+    assert len(collections) == 1
+
+
+async def test_a_standby_in_which_pods_always_wait_collects_garbage_after_all(
+    world: World, collections: list[None]
+) -> None:
+    world.lead()
+    await asyncio.sleep(1)
+    world.cluster.create(pod("fits-nowhere", PENDING))
+    world.runner.end_term()
+    await asyncio.sleep(1200)
     assert len(collections) == 1
 
 

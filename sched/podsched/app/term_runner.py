@@ -77,8 +77,9 @@ _RELEASE_FIRST = 0.2
 #: between, it decodes one event instead of two. When it becomes the leader, it is behind by at most
 #: this time.
 STANDBY_PACE_MS = 250
-#: Seconds between two looks whether a standby may collect garbage.
-_LOOK_EVERY = 1.0
+#: Seconds between two looks whether a standby may collect garbage, and seconds after which it does
+#: in any case: in its queue a pod that fits nowhere looks like one that is about to be decided.
+_LOOK_EVERY, _LOOK_FOR = 1.0, 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,9 +346,12 @@ class TermRunner:
         # Not in a leader: even without any pods, a collection blocks the event loop for 0.05 to
         # 0.2 s of processor time. At a load of 10 that took 0.57 s, and a standby took over. Nor in
         # a standby while pods wait for a decision: it would notice later that the leader has ended.
+        clock = asyncio.get_running_loop().time
+        latest = clock() + _LOOK_FOR
         while isinstance(self._now.phase, Standby):
             pending = self.state.queue.pending
-            if self._now.whole and not len(pending.active) and not len(pending.backoff):
+            calm = self._now.whole and not len(pending.active) and not len(pending.backoff)
+            if calm or clock() >= latest:
                 collect_everything()
                 return
             await asyncio.sleep(_LOOK_EVERY)
