@@ -60,6 +60,8 @@ class AcceleratedDecider(Decider):
             shares_columns="shared" not in without,
             looks_ahead="lookahead" not in without,
         )
+        # Created even if it is left out, because ``prepare`` asks it: without ``learn`` it knows no
+        # variants.
         self._variants = VariantDecisions(self._evaluations, cluster)
         self._remote_evaluator = remote_evaluator
         learn = None if "variants" in without else self._variants.learn
@@ -122,6 +124,7 @@ class AcceleratedDecider(Decider):
         evaluator = self._remote_evaluator
         if evaluator is None or not evaluator.available:
             return False
+        # A variant needs no evaluation, so there is nothing to prepare.
         if self._variants.of(pod, self.key(pod)) is not None:
             return False
         return await evaluator.prepare(self.evaluation(runtime, pod), pod, traceparent)
@@ -217,6 +220,8 @@ class AcceleratedDecider(Decider):
     def _make_runner(self, runtime: ProfileRuntime, decision: Decision) -> ProfileFilters:
         assert decision.diagnosis is not None
         outcome = decision.diagnosis.outcome
+        # ``get`` and not ``selector``, which would begin an evaluation. If none is kept (after the
+        # reference decided), ``inputs`` is unknown, so plugins cannot reuse their dry runs.
         selector = self._evaluations.get(self.key(decision.queued.info))
         inputs = settled = None
         if outcome is None:

@@ -46,7 +46,8 @@ class Decider:
         self._rotation = rotation
         self._accelerators = accelerators
         self._reference = Reference(cluster, rotation)
-        #: Key in ``PodClass.compiled`` that marks classes decided before.
+        #: Key in ``PodClass.compiled`` that marks classes decided before. Numbered, because a copy
+        #: of the cluster shares classes and has its own decider (what-if questions).
         self._known_class = f"decider {next(_deciders)}"
         #: The key of the pod decided last.
         self._latest: PlacementKey | None = None
@@ -69,6 +70,7 @@ class Decider:
         pods may join, since each may need a pass over all rows.
         """
         one = batch[0].info
+        # A batch is decided by the plugins of one profile.
         if one.cls.scheduler_name != other.cls.scheduler_name:
             return False
         most = min(MAX_DISTINCT, MAX_DISTINCT_ROWS // (self._cluster.nodes.size + 1))

@@ -135,6 +135,7 @@ class PodGroupAttempt(GroupMembers):
             yield from self._place(run)
             if not self.result.status.code.rejects:
                 return
+        # If no order fits, the members are told the reasons of the order that kube-scheduler tries.
         self.result, self.members = refused, given
 
     def _search(self, run: _Pass) -> Iterator[None]:

@@ -82,8 +82,10 @@ class Reference:
         if not len(rows):
             diagnosis = Diagnosis(len(every), pre, outcome)
             return Decision(queued, state, diagnosis=diagnosis, evaluated=len(every))
+        # kube-scheduler does not score a single feasible node; here its total is computed, too.
         run_pre_score(runtime, state, pod, cluster, rows)
         totals = run_score(runtime, state, pod, nodes, rows).total
+        # Rows ascend and ``argmax`` returns the first maximum, so the lowest row wins.
         best = int(totals.argmax())
         name, total = nodes.names[int(rows[best])], int(totals[best])
         return Decision(queued, state, name, total=total, feasible=len(rows), evaluated=evaluated)

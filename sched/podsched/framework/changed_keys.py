@@ -36,6 +36,7 @@ class ChangedKeys(Generic[Key]):
         """Return the distinct keys that were added since, in order; None: no longer known."""
         if position < self.start:
             return None
+        # A dict and not a set, to keep the order in which the keys were first added.
         return dict.fromkeys(self.keys[position - self.start :])
 
     def add(self, key: Key) -> None:

@@ -45,6 +45,7 @@ class KeyedIndex(HintIndex):
         self._event_keys = event_keys
         self._members: dict[Hashable, dict[Hashable, None]] = {}
         self._keys: dict[Hashable, tuple[Hashable, ...] | None] = {}
+        #: The members that any event may help: those for which ``pod_keys`` returned None.
         self._always: dict[Hashable, None] = {}
 
     def add(self, member: Hashable, pod: PodInfo) -> None:

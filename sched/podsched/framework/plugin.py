@@ -28,7 +28,7 @@ from podsched.framework.verdicts import Rows, Scores, Verdicts
 
 MAX_NODE_SCORE = 100
 MIN_NODE_SCORE = 0
-#: Longest time a Permit plugin may make a pod wait, in seconds.
+#: Longest time a Permit plugin may make a pod wait, in seconds (kube-scheduler's ``maxTimeout``).
 MAX_PERMIT_TIMEOUT = 15 * 60.0
 
 

@@ -197,7 +197,7 @@ class PodInfo:
         return self.cls.priority
 
 
-#: Max failed attempts remembered per pod.
+#: Max failed attempts remembered per pod, for explanations; more than 1 (see ``count_failure``).
 REMEMBERED_FAILURES = 5
 
 

@@ -56,6 +56,8 @@ def status_of(word: int, reasons: tuple[Reason, ...], plugin: str = "") -> Statu
     """Turn a row's word of reason bits into a Status."""
     if word == 0:
         return SUCCESS
+    # Of several reasons the worst code decides, so that preemption tries no row that even one
+    # reason makes unresolvable.
     hit = [reason for i, reason in enumerate(reasons) if word >> i & 1]
     codes = {reason.code for reason in hit}
     for code in (Code.ERROR, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):

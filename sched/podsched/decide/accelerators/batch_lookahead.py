@@ -230,6 +230,7 @@ class BatchLookahead:
         scores: LookaheadScores | None = None
         rows = top.rows
         totals = self._evaluation.total[rows].tolist()
+        # Of equal totals the lowest row comes first, as in a single choice.
         heap = [(-total, row) for total, row in zip(totals, rows.tolist(), strict=True)]
         heapq.heapify(heap)
         placed: dict[int, int] = {}
@@ -309,6 +310,7 @@ def _several_totals(total: Scores, count: int) -> Rows:
     else:
         least = NO_TOTAL
     rows = np.flatnonzero(total >= max(least, NO_TOTAL + 1))
+    # A stable sort, so that of equal totals the lowest row comes first.
     return rows[np.argsort(-total[rows], kind="stable")]
 
 

@@ -121,6 +121,8 @@ class ClassEvaluation:
         different = {name for name, projection in mine.items() if projection != theirs[name]}
         # Plugins without a projection read the whole pod.
         different |= self._deciding - mine.keys()
+        # Arrays of another size cannot be continued. The copy pays off if it saves at least half of
+        # the plugins a run on all rows.
         has_grown = other.scores.totals.size != self.cluster.nodes.size
         if has_grown or 2 * len(different) > len(self._deciding):
             return False
@@ -241,6 +243,7 @@ class ClassEvaluation:
         self.is_filtered = True
         self.cost.filter_done()
         self.scores.refresh(pod, scope, feasibility, change, sharing)
+        # Last: if a plugin has failed before, the stale plugins stay stale for the next refresh.
         self.inputs.mark_current()
 
     def _scope(self) -> RefreshScope:

@@ -88,10 +88,12 @@ class LookaheadScores:
             place, depth = self._place_of[row], len(steps_of_row.totals)
             # Rows that have used up their steps, too, will need the next ones soon.
             near = [r for r, n in others.items() if len(self.of[r].totals) == n]
+            # The more steps a row gets, the fewer rows share the pass: this bounds the fork.
             next_ones = self._top[place : place + STEPS_TOGETHER // min(depth, MAX_STEPS)]
             near += [r for r in next_ones if len(self.of[r].totals) == depth]
             rows = np.array(list(dict.fromkeys((row, *near))), dtype=np.intp)
             known = np.array([len(self.of[r].totals) for r in rows.tolist()], dtype=np.int64)
+            # As many steps as a row has already, so that their number doubles.
             self._extend(rows, np.clip(known, self._depth, MAX_STEPS), known)
         return steps_of_row.totals[pods - 1], steps_of_row.safe[pods - 1]
 

@@ -151,6 +151,7 @@ class Selector:
         evaluation = self.evaluation
         if len(rows) == len(evaluation.feasible_rows):
             return evaluation.total[rows]
+        # A copy: PreScore for a part of the rows must not replace what the evaluation relies on.
         state = evaluation.state.copy()
         run_pre_score(evaluation.runtime, state, pod, evaluation.cluster, rows)
         return run_score(evaluation.runtime, state, pod, evaluation.cluster.nodes, rows).total

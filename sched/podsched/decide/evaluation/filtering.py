@@ -34,6 +34,7 @@ def filter_one(
     named: Named[FilterPlugin], state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
 ) -> Verdicts:
     """Run one plugin's Filter. An exception is a verdict of Code.ERROR on every row."""
+    # One call covers all rows, so it is unknown on which of them the plugin failed.
     try:
         verdicts = named.runs.call(
             named.name, FILTER_WORDING, named.plugin.filter, state, pod, nodes, rows
@@ -120,6 +121,7 @@ def renumbered(bits: Bits, reasons: Sequence[Reason], known: list[Reason]) -> Bi
     """Return the bits in the numbering of ``known``, to which new reasons are added."""
     if not known:
         known.extend(reasons)
+    # Usually the numbers are the same (``known`` may have more), so the bits need no change.
     if all(i < len(known) and known[i] == reason for i, reason in enumerate(reasons)):
         return bits
     result = np.zeros_like(bits)
@@ -294,6 +296,8 @@ def run_filters(
     counted = nominees(pod, cluster, nodes, rows)
     if not counted:
         return run_plain_filters(runtime, state, pod, nodes, rows, settled)
+    # First with the pods, as in kube-scheduler: a row that both passes would reject has the
+    # reasons of this one.
     first = run_with_nominees(runtime, state, pod, nodes, rows, counted, settled)
     if len(counted.places) == len(rows) and PASSED not in first.plugin:
         # On live columns the first pass ran on a fork, so its outcome has the fork's rows. On a

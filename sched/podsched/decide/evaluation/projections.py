@@ -175,6 +175,7 @@ class Projections:
         self._compiled_key = f"projections {next(_instances)}"
         self._fixed = _parts(runtime, f"{self._compiled_key} fixed", of_class=True)
         self._current = _parts(runtime, f"{self._compiled_key} current", of_class=False)
+        #: Whether the projections that depend on the cluster are equal for pods of one shape.
         self._is_of_shape = not any(
             projecting.traits.reads_requests
             for projecting in runtime.projecting.values()
@@ -215,6 +216,7 @@ class Projections:
             current = known.get(place)
             if current is None:
                 current = self._current_of(part, pod)
+                # If the plugins read nothing of such pods, placed pods change nothing for them.
                 nothing = not part.of_placed_pods or all(one is NOTHING_READ for one in current)
                 known.put(place, current, lasts=nothing)
             last = last and place in known.lasting
@@ -255,6 +257,7 @@ class Projections:
         if key[-1] is _FAILED:
             return {}
         of_class = {n: said for part in self._of(pod).parts for n, said in part.by_plugin.items()}
+        # Behind number and priority, a key has a projection for each of these names (``key``).
         return {**of_class, **dict(zip(self._current_names, key[2:], strict=True))}
 
     def _of(self, pod: PodInfo) -> _OfClass:
@@ -295,6 +298,7 @@ class Projections:
                 name: guarded(name, PROJECTION_WORDING, ask, pod, self._cluster)
                 for name, ask in part.plugins
             }
+            # With the place: equal values of different plugins must not get the same number.
             found = _OfPart(self._number((part.place, *said.values())), said)
             compiled[part.place] = found
         return found

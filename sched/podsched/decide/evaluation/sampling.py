@@ -29,6 +29,7 @@ def num_feasible_nodes_to_find(percentage: int | None, num_all_nodes: int) -> in
     """Return how many feasible nodes are scored; None: all, 0: the adaptive percentage."""
     if percentage is None or percentage >= 100 or num_all_nodes < MIN_FEASIBLE_NODES:
         return num_all_nodes
+    # 50 % of few nodes, one percent less for each 125 nodes, and never below 5 %.
     if percentage == 0:
         percentage = max(MIN_FEASIBLE_PERCENTAGE, 50 - num_all_nodes // 125)
     return max(num_all_nodes * percentage // 100, MIN_FEASIBLE_NODES)
@@ -67,6 +68,7 @@ class Rotation:
         alive, percentage = cluster.nodes.alive, profile.percentage_of_nodes_to_score
         candidates = int(np.count_nonzero(alive)) if allowed is None else len(allowed)
         if percentage is None:
+            # Every node is searched, wherever the search starts, so the start stays.
             return Sample(feasible, candidates, int(failed[0]) if len(failed) else None)
         taken, processed, first_failed = feasible, candidates, None
         wanted = 1

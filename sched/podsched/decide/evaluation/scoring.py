@@ -20,6 +20,7 @@ from podsched.framework.verdicts import Rows, Scores
 PRE_SCORE_WORDING = 'running PreScore plugin "{}"'
 SCORE_WORDING = 'plugin "{}" failed with'
 NORMALIZE_WORDING = 'plugin "{}" failed with'
+#: kube-scheduler's text, word for word.
 OUT_OF_RANGE = (
     'plugin "{}" returns an invalid score {}, it should in the range of [{}, {}] after normalizing'
 )

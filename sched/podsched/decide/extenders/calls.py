@@ -81,6 +81,7 @@ class ExtenderClient:
     async def prioritize(self, pod: PodInfo, nodes: Mapping[str, v1.Node]) -> dict[str, int]:
         """Call the prioritize verb; return weighted scores of 0..100 by node name."""
         body = await self._transport.send(self.config.prioritize_verb, self._args(pod, nodes))
+        # Extenders score from 0 to 10, plugins from 0 to 100.
         scale = self.config.weight * (MAX_NODE_SCORE // wire.MAX_EXTENDER_PRIORITY)
         scores: Counter[str] = Counter()
         for name, score in wire.read_priorities(body):
@@ -217,6 +218,7 @@ async def run_filters(
         for name in result.passed:
             if name not in left:
                 result.rejected[name] = _rejection(name, answer)
+        # The extender's order is kept, and a node that it names twice counts once.
         result.passed = list(dict.fromkeys(answer.passed))
     return result
 
@@ -278,6 +280,8 @@ async def run_preempt(
         except ExtenderError as error:
             _ignore_or_raise(client, pod, error)
             continue
+        # As in kube-scheduler's ``callExtenders``: a candidate without victims is an error, and is
+        # only dropped if the extender is ignorable.
         without = [name for name, here in answer.items() if not here.pods]
         if without and not client.config.ignorable:
             raise ExtenderError(f'expected at least one victim pod on node "{without[0]}"')

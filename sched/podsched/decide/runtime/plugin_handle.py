@@ -27,7 +27,10 @@ class Chance:
         return number
 
     def peek(self) -> float:
-        """Return the number that will be drawn next."""
+        """Return the number that will be drawn next.
+
+        So dry runs of preemption made ahead try the nodes that PostFilter will try.
+        """
         if self._next is None:
             self._next = self._source.random()
         return self._next

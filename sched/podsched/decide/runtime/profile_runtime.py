@@ -241,6 +241,7 @@ class ProfileRuntime:
                 if preparing or (spec is not None and point in spec.idle):
                     continue
                 raise NotAnExtension(f"plugin {enabled.name} does not implement {point.label}")
+            # As in kube-scheduler, a weight of 0 means that none is set.
             weight = (enabled.weight or 1) if point in _WEIGHTED else 0
             traits = _traits(plugin)
             runs = self.meter.runs(point, enabled.name, binds_volumes=traits.binds_volumes)
@@ -267,6 +268,7 @@ class ProfileRuntime:
             for name in dict.fromkeys((UnsupportedFields.name, *others, *self.restricting))
             if name not in names
         ]
+        # UnsupportedFields is never configured, so it is the first of the implied ones.
         return (implied[0], *configured, *implied[1:])
 
     def _unweighted(self, point: ExtensionPoint, name: str) -> Named[Any]:
