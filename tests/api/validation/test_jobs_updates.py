@@ -82,3 +82,15 @@ def test_the_completions_of_an_indexed_job_change_with_its_parallelism() -> None
         f"spec.completions: Invalid value: 3: {reason}"
     ]
     assert mistakes({"parallelism": 1}, {}, **indexed) == []
+
+
+def test_the_requests_of_a_running_job_may_be_written_in_another_way() -> None:
+    def template(cpu: str) -> dict[str, Any]:
+        container = {**CONTAINER, "resources": {"requests": {"cpu": cpu}}}
+        pods = {"restartPolicy": "Never", "dnsPolicy": "ClusterFirst", "containers": [container]}
+        return {"template": {"metadata": {"labels": {"app": "job"}}, "spec": pods}}
+
+    running = {"active": 1}
+    assert mistakes(template("1000m"), running, suspend=False, **template("1")) == []
+    wrong = mistakes(template("2"), running, suspend=False, **template("1"))
+    assert wrong == [NOT_TEMPLATE]

@@ -61,6 +61,10 @@ def test_a_claim_that_is_not_bound_keeps_its_size() -> None:
     assert mistakes(storage("4Gi"), phase="Pending", capacity={}) == [FROZEN]
 
 
+def test_a_claim_that_is_not_bound_may_write_its_size_in_another_way() -> None:
+    assert mistakes(storage("3072Mi"), phase="Pending", capacity={}) == []
+
+
 def test_of_a_bound_claim_no_other_resource_changes() -> None:
     assert mistakes({"resources": {"limits": {"storage": "9Gi"}}}) == [FROZEN]
     assert mistakes({"resources": {"requests": {"cpu": "1"}}}) == [FROZEN]

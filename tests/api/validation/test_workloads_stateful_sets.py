@@ -46,8 +46,9 @@ def stateful_set() -> StatefulSet:
     return found
 
 
-def mistakes(spec: dict[str, Any]) -> list[str]:
-    old = stateful_set()
+def mistakes(spec: dict[str, Any], before: dict[str, Any] | None = None) -> list[str]:
+    old = apply_merge_patch(stateful_set(), {"spec": before or {}}).message
+    assert isinstance(old, StatefulSet)
     new = apply_merge_patch(copy_of(old), {"spec": spec}).message
     return [str(error) for error in validate("StatefulSet", new, old)]
 
@@ -79,3 +80,12 @@ def test_what_pods_and_claims_were_made_by_cannot_change(spec: dict[str, Any]) -
 )
 def test_the_other_fields_can_change(spec: dict[str, Any]) -> None:
     assert mistakes(spec) == []
+
+
+def test_the_size_of_claims_may_be_written_in_another_way() -> None:
+    def claims(size: str) -> dict[str, Any]:
+        spec = {"resources": {"requests": {"storage": size}}}
+        return {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": spec}]}
+
+    assert mistakes(claims("1024Mi"), claims("1Gi")) == []
+    assert mistakes(claims("2Gi"), claims("1Gi")) == [f"spec: Forbidden: {REASON}"]

@@ -24,6 +24,7 @@ from podsched.api.field_errors import FieldError
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.names import NameRule
 from podsched.api.pod_parts import POD_PARTS
+from podsched.api.quantity_fields import are_same
 from podsched.api.validation.meta import validate_metadata, validate_metadata_update
 from podsched.api.validation.place import IMMUTABLE, Place
 from podsched.api.validation.storable import validate_storable
@@ -86,7 +87,7 @@ def _check_fixed(at: Place, names: Iterable[str], new: o.AnyObject, old: o.AnyOb
     """Check that fields that cannot change have not changed; the error shows what is new."""
     for name in names:
         now, field = getattr(new, name), new.DESCRIPTOR.fields_by_name[name].json_name
-        if now != getattr(old, name):
+        if not are_same(now, getattr(old, name)):
             shown = write(new).get(field, None if isinstance(now, Message) else now)
             at(field).invalid(shown, IMMUTABLE)
 

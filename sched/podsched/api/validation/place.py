@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 from podsched.api.codec import write
 from podsched.api.field_errors import ErrorType, FieldError, not_supported
 from podsched.api.names import NameRule
+from podsched.api.quantity_fields import are_same
 
 MAX_ITEMS: Final = 1000
 #: Mistakes in one list after which the rest of it is not looked at: a client that sends thousands
@@ -134,7 +135,7 @@ class Place:
 
     def fixed(self, new: object, old: object, shown: object) -> None:
         """Check that a field that cannot change has not changed; ``shown``: in the error."""
-        if new != old:
+        if not are_same(new, old):
             self.invalid(shown, IMMUTABLE)
 
     # ------------------------------------------------------------------ lists

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from podsched.api import objects as o
+from podsched.api.quantity_fields import are_same, by_amount
 from podsched.api.resources import CPU, MEMORY, is_sidecar, qos_class
 from podsched.api.service_accounts import is_mirror_pod
 from podsched.api.validation.place import MOST_ERRORS, Place
@@ -40,8 +41,8 @@ def validate_pod_update(at: Place, new: o.Pod, old: o.Pod) -> None:
         _check_gated_node_selector(at("nodeSelector"), new.spec, old.spec)
         _check_gated_node_affinity(at("affinity.nodeAffinity"), new.spec, old.spec)
         put_back_placement(comparable, old.spec)
-    if comparable != old.spec:
-        at.forbidden(_FROZEN + _changed(comparable, old.spec))
+    if not are_same(comparable, old.spec):
+        at.forbidden(_FROZEN + _changed(by_amount(comparable), by_amount(old.spec)))
 
 
 def _changed(comparable: o.PodSpec, old: o.PodSpec) -> str:
@@ -187,7 +188,7 @@ def validate_pod_resize(at: Place, new: o.Pod, old: o.Pod) -> None:
     if len(at.errors) > known:
         return
     _check_containers(at, after, before)
-    if not at.errors and after != before:
+    if not at.errors and not are_same(after, before):
         at.forbidden(_ONLY_RESIZABLE)
 
 
@@ -197,17 +198,17 @@ def _check_containers(at: Place, after: o.PodSpec, before: o.PodSpec) -> None:
     for index, (now, was) in enumerate(inits):
         place = at("initContainers")[index]
         restarts = any(policy.restart_policy == "RestartContainer" for policy in now.resize_policy)
-        if now != was and not is_sidecar(now) and restarts:
+        if restarts and not is_sidecar(now) and not are_same(now, was):
             reason = "non-sidecar init containers with a resize policy of RestartContainer"
             place.forbidden(f"{reason} cannot be resized")
         _check_removed(place("resources"), now.resources, was.resources, "resource")
-        if _without_resizing(now, was) != was:
+        if not are_same(_without_resizing(now, was), was):
             reason = "only cpu and memory resources for init or sidecar containers are mutable"
             place.forbidden(reason)
     for index, (now, was) in enumerate(zip(after.containers, before.containers, strict=True)):
         place = at("containers")[index]("resources")
         _check_removed(place, now.resources, was.resources, "resource")
-        if _without_resizing(now, was) != was:
+        if not are_same(_without_resizing(now, was), was):
             at.forbidden(_ONLY_RESIZABLE)
 
 
@@ -229,7 +230,7 @@ def _check_whole(at: Place, after: o.PodSpec, before: o.PodSpec) -> None:
         return
     _check_removed(place, after.resources, before.resources, "pod-level resource")
     _put_back_resources(after.resources, before.resources)
-    if after.resources != before.resources:
+    if not are_same(after.resources, before.resources):
         at.forbidden(f"{_ONLY_RESIZABLE} at pod-level")
     if not before.HasField("resources"):
         after.ClearField("resources")

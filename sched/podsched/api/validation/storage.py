@@ -8,6 +8,7 @@ from podsched.api import objects as o
 from podsched.api import quantity
 from podsched.api.codec import write
 from podsched.api.names import dns1123_subdomain
+from podsched.api.quantity_fields import are_same
 from podsched.api.validation.meta import validate_label_selector
 from podsched.api.validation.place import IMMUTABLE, MAX_ITEMS, Place
 from podsched.api.validation.placement import validate_node_selector
@@ -124,7 +125,7 @@ def validate_persistent_volume_claim_update(
         comparable.ClearField(_ATTRIBUTES)
         if old.spec.HasField(_ATTRIBUTES):
             comparable.volume_attributes_class_name = old.spec.volume_attributes_class_name
-    if comparable != old.spec:
+    if not are_same(comparable, old.spec):
         at("spec").forbidden(
             "spec is immutable after creation except resources.requests and "
             "volumeAttributesClassName for bound claims"

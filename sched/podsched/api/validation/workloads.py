@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from podsched.api import objects as o
+from podsched.api.quantity_fields import are_same
 from podsched.api.selectors import Selector, compile_selector, from_labels
 from podsched.api.validation.meta import validate_label_selector, validate_labels
 from podsched.api.validation.place import Place
@@ -199,7 +200,8 @@ def validate_replica_set_update(
 
 def validate_stateful_set_update(at: Place, new: o.StatefulSet, old: o.StatefulSet) -> None:
     """Check that nothing changes by which its controller has made pods and claims."""
-    if o.copy_of(new.spec, without=_MUTABLE) != o.copy_of(old.spec, without=_MUTABLE):
+    after, before = (o.copy_of(item.spec, without=_MUTABLE) for item in (new, old))
+    if not are_same(after, before):
         at("spec").forbidden(_ONLY_MUTABLE)
 
 

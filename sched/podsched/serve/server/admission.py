@@ -40,6 +40,7 @@ from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spe
 from podsched.api.pod_groups import admit_pod_group, drop_group_claims, template_refusal
 from podsched.api.pod_parts import RESIZE
 from podsched.api.priorities import PriorityClasses
+from podsched.api.quantity_fields import are_same
 from podsched.api.service_accounts import (
     DEFAULT_ACCOUNT,
     apply_service_account,
@@ -147,7 +148,7 @@ def admit_update(
         message.spec.finalizers[:] = old.spec.finalizers
     if kind.has_status:
         copy_field(message, old, "status")
-    if _without_metadata(message) != _without_metadata(old):
+    if not are_same(_without_metadata(message), _without_metadata(old)):
         message.metadata.generation = old.metadata.generation + 1
     found = validate(kind, message, old, part)
     if isinstance(message, PriorityClass):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from podsched.api.manifest import from_manifest
 from podsched.serve.server.pipeline import Pipeline
 from support.access_world import identity
 from support.api_world import World
@@ -103,6 +104,23 @@ async def test_a_resize_changes_cpu_and_memory(kube: KubeClient) -> None:
     assert resized.json["metadata"]["generation"] == 2
     plain = await patched(kube, "", resize({"requests": {"cpu": "1"}}))
     assert "pod updates may not change fields other than" in plain.json["message"]
+
+
+async def test_a_pod_that_was_created_over_grpc_is_labelled_and_resized(
+    kube: KubeClient, world: World
+) -> None:
+    """REST writes its amounts as Kubernetes does, which changes none of them."""
+    amounts = {"cpu": "1000m", "memory": "1024Mi", "ephemeral-storage": "2048Mi"}
+    container = {"name": "main", "image": "app:1", "resources": {"requests": amounts}}
+    metadata = {"name": "web", "namespace": "default"}
+    written = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    manifest = {**written, "spec": {"containers": [container]}}
+    await world.core.creator.create(from_manifest(manifest).message)
+    labelled = await patched(kube, "", {"metadata": {"labels": {"a": "b"}}})
+    assert labelled.status == 200, labelled.json
+    assert labelled.json["metadata"]["generation"] == 1
+    resized = await patched(kube, "resize", resize({"requests": {"cpu": "2"}}))
+    assert resized.status == 200, resized.json
 
 
 async def test_a_resize_changes_resources_alone(kube: KubeClient) -> None:

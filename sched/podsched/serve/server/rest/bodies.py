@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, NamedTuple
-
-from google.protobuf.descriptor import Descriptor
 
 from podsched.api import codec
 from podsched.api.json_text import load_json
@@ -16,6 +13,7 @@ from podsched.api.kinds import KINDS
 from podsched.api.manifest import ManifestError, load_documents
 from podsched.api.objects import AnyObject
 from podsched.api.quantity import QuantityError, canonical
+from podsched.api.quantity_fields import change_quantities
 from podsched.serve.server.patching import is_deep
 from podsched.serve.server.rest.failures import RestError, bad_request, failed_option
 from podsched.serve.server.rest.media import ACCEPTED
@@ -24,7 +22,6 @@ from podsched.serve.server.rest.protobuf_bodies import MEDIA as PROTOBUF
 from podsched.serve.server.rest.protobuf_bodies import ProtobufError, UnsupportedKindError, decode
 from podsched.serve.server.rest.resources import Resource
 from podsched.serve.server.rest.shapes import micro_time_problem
-from podsched.v1 import objects_pb2
 
 YAML: Final = "application/yaml"
 #: YAML parser events in a body (maps and lists count twice); each takes about 20 us. JSON is
@@ -190,7 +187,7 @@ def read_object(
         first = reader.problems[0]
         raise bad_request(f"{what}: json: {first.path}: {first.reason}")
     try:
-        make_canonical(message)
+        change_quantities(message, canonical)
     except QuantityError as error:
         raise bad_request(f"{what}: {error}") from None
     warnings += [f'unknown field "{path}"' for path in reader.unknown]
@@ -220,66 +217,3 @@ def dry_run(values: Sequence[str], options: str) -> bool:
 def asks_dry_run(request: Request, options: str) -> bool:
     """Return whether the query asks for a dry run. Raises RestError 422."""
     return dry_run(request.values.get(DRY_RUN, ()), options)
-
-
-class _Plan(NamedTuple):
-    """The quantities among a message's fields, and the fields that may contain some."""
-
-    maps: tuple[str, ...]
-    scalars: tuple[str, ...]
-    #: Lists of quantities.
-    several: tuple[str, ...]
-    messages: tuple[str, ...]
-    lists: tuple[str, ...]
-    #: Maps to messages.
-    entries: tuple[str, ...]
-
-
-# Computed once for each type of message: walking the descriptors for each object would cost more
-# than making its quantities canonical.
-@lru_cache(None)
-def _plan(descriptor: Descriptor, depth: int = 0) -> _Plan:
-    found: dict[str, list[str]] = {name: [] for name in _Plan._fields}
-    for field in descriptor.fields:
-        options: Any = field.GetOptions().Extensions
-        message: Any = field.message_type
-        is_map = message is not None and message.GetOptions().map_entry
-        value = message.fields_by_name["value"].message_type if is_map else message
-        if options[objects_pb2.format] == objects_pb2.FORMAT_QUANTITY:
-            one = "several" if field.is_repeated else "scalars"
-            found["maps" if is_map else one].append(field.name)
-        elif value is not None and _has_any(value, depth):
-            several = "entries" if is_map else "lists"
-            found[several if field.is_repeated else "messages"].append(field.name)
-    return _Plan(*(tuple(names) for names in found.values()))
-
-
-def _has_any(descriptor: Descriptor, depth: int) -> bool:
-    # google.protobuf.Struct contains itself.
-    return depth < 10 and any(_plan(descriptor, depth + 1))
-
-
-def make_canonical(message: Any) -> None:
-    """Make all quantities of an object canonical, in place. Raises QuantityError."""
-    plan = _plan(message.DESCRIPTOR)
-    for name in plan.maps:
-        amounts = getattr(message, name)
-        for key in list(amounts):
-            amounts[key] = canonical(amounts[key])
-    for name in plan.scalars:
-        if getattr(message, name):
-            setattr(message, name, canonical(getattr(message, name)))
-    for name in plan.several:
-        amounts = getattr(message, name)
-        amounts[:] = [canonical(amount) for amount in amounts]
-    for part in _parts(message, plan):
-        make_canonical(part)
-
-
-def _parts(message: Any, plan: _Plan) -> Iterator[Any]:
-    """Yield the messages inside a message that may contain quantities."""
-    yield from (getattr(message, name) for name in plan.messages if message.HasField(name))
-    for name in plan.lists:
-        yield from getattr(message, name)
-    for name in plan.entries:
-        yield from getattr(message, name).values()
