@@ -72,3 +72,16 @@ def test_what_is_preempted_for_a_pod_of_a_queue_is_said(cluster: list[AnyObject]
     running = a_pod("running", 4, on="n")
     found = play([*cluster, running], a_pod("urgent", 4, priority=10))
     assert found == {"urgent": Decision("default/urgent", "n", ("default/running",))}
+
+
+def test_what_is_preempted_for_its_quota_alone_is_said_of_a_pod_that_gets_a_node(
+    cluster: list[AnyObject],
+) -> None:
+    labels, status = {"kubernetes.io/hostname": "empty"}, {"allocatable": {"cpu": 8, "pods": 110}}
+    cluster.append(an("Node", "empty", "v1", labels=labels, status=status))
+    running = [a_pod("running", 4, on="n"), a_pod("beside", 3, queue="", on="n")]
+    hopeless, urgent = a_pod("hopeless", 100, queue=""), a_pod("urgent", 4, priority=10)
+    urgent.spec.node_selector.update(labels)
+    found = play([*cluster, *running], hopeless, urgent)
+    assert found["urgent"] == Decision("default/urgent", "empty", ("default/running",))
+    assert found["hopeless"].victims == ()

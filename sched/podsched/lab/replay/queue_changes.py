@@ -89,8 +89,8 @@ def play_new_pods(
     """Return where new pods would go, some of which are in queues, and all objects afterwards.
 
     ``objects``: those of the cluster, without the new pods; all have a uid. A victim is said to be
-    of the first new pod that gets its node, or else of the first one. Raises QuantityError, or
-    PluginError for a broken plugin.
+    of the first new pod that gets its node, or else of the first that gets any. Raises
+    QuantityError, or PluginError for a broken plugin.
     """
     then = _played([*objects, *new], simulated_configuration(config), factories)
     victims: dict[str, list[str]] = {}
@@ -98,12 +98,15 @@ def play_new_pods(
         if isinstance(pod, Pod) and pod.spec.node_name and not then.pods.get(pod.metadata.uid):
             victims.setdefault(pod.spec.node_name, []).append(key_of(pod))
     nodes = [then.pods.get(pod.metadata.uid, "") for pod in new]
-    elsewhere = [key for node, keys in victims.items() if node not in nodes for key in keys]
+    # These had to go for their quota alone.
+    first = next(filter(None, nodes), "")
+    for node in victims.keys() - nodes:
+        victims.setdefault(first, []).extend(victims.pop(node))
     waits, decisions = then.waits({pod.metadata.uid for pod in new}), []
     for pod, node in zip(new, nodes, strict=True):
-        evicted, elsewhere = [*victims.pop(node, ()), *elsewhere], []
+        evicted = tuple(sorted(victims.pop(node, ())))
         why = "" if node else waits.get(pod.metadata.uid, "")
-        decisions.append(Decision(key_of(pod), node, tuple(sorted(evicted)), why))
+        decisions.append(Decision(key_of(pod), node, evicted, why))
     return Forecast(tuple(decisions)), then.objects
 
 
