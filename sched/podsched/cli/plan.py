@@ -16,6 +16,7 @@ from podsched.api.kinds import kind_of
 from podsched.api.manifest import ManifestError, apply_merge_patch, from_manifest, to_manifest
 from podsched.api.objects import AnyObject, Pod
 from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec
+from podsched.api.quantity import QuantityError
 from podsched.ask.whatif.plan import (
     Decision,
     Forecast,
@@ -25,6 +26,7 @@ from podsched.ask.whatif.plan import (
     on_nodes,
     reference,
 )
+from podsched.ask.whatif.world import World
 from podsched.cli import plan_files
 from podsched.cli.client import with_client
 from podsched.cli.cluster_source import admit, all_objects
@@ -37,17 +39,13 @@ from podsched.cli.options import Filename, Form
 from podsched.cli.output import show_answer
 from podsched.cli.policy import ConfigSource
 from podsched.cli.printers import first_rows
-from podsched.cli.what_if import (
-    count_in_queues,
-    move_document,
-    move_lines,
-    queue_forecast,
-    world_of,
-)
+from podsched.cli.what_if import count_in_queues, move_document, move_lines
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.config.load import SchedulerConfiguration, load_config
 from podsched.decide.runtime.user_plugins import user_plugin_specs
+from podsched.framework.plugin import PluginError
+from podsched.lab.replay.queue_world import QueueWorld
 from podsched.registry import factories
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import NotFound
@@ -170,10 +168,9 @@ def _forecast(now: Now, writes: Sequence[Write], config: SchedulerConfiguration)
     bound = [pod for pod in new if pod.spec.node_name]
     waiting = [pod for pod in new if not pod.spec.node_name]
     objects = [*after.values(), *bound]
-    world = world_of(objects, config)
-    if count_in_queues(objects, waiting):
-        return queue_forecast(world, objects, waiting, config)
-    return forecast(world, waiting)
+    kind = QueueWorld if count_in_queues(objects, waiting) else World
+    with fail_on(QuantityError, PluginError):
+        return forecast(kind.of_objects(objects, config, factories()), waiting)
 
 
 def _document(

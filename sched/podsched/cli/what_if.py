@@ -18,7 +18,6 @@ from podsched.api.objects import (
     Node,
     Pod,
     PodGroup,
-    ResourceClaim,
     ResourceSlice,
     key_of,
 )
@@ -26,7 +25,6 @@ from podsched.api.quantity import QuantityError
 from podsched.api.queue_labels import QUEUE_NAME
 from podsched.ask.whatif.deciding import Outcome
 from podsched.ask.whatif.evacuation import Move, MoveOutcome, Report, Scenario, play
-from podsched.ask.whatif.plan import Forecast
 from podsched.ask.whatif.world import World
 from podsched.cli.cluster_source import admit
 from podsched.cli.config import read_source
@@ -38,7 +36,6 @@ from podsched.cli.printers import aligned, wrapped
 from podsched.cli.workloads import Workload
 from podsched.config.load import SchedulerConfiguration
 from podsched.framework.plugin import PluginError
-from podsched.lab.replay.queue_changes import play_new_pods
 from podsched.lab.replay.queue_world import QueueWorld
 from podsched.registry import factories
 from podsched.term.admission.units import DEFAULT_QUEUE
@@ -127,27 +124,6 @@ def what_if(
     if report.failed:
         return 2
     return 0 if report.fits else FAILED
-
-
-def queue_forecast(
-    world: World, objects: Sequence[AnyObject], pods: Sequence[Pod], config: SchedulerConfiguration
-) -> Forecast:
-    """Return where pods would go, some of which are in queues; exit if an object is unusable.
-
-    ``world``: that of ``objects``, to which the pods are added with their claims.
-    """
-    known, asked = {pod.uid for pod in world.pods()}, {pod.metadata.uid for pod in pods}
-    for pod in pods:
-        if pod.metadata.uid not in known:
-            world.changes.submit(pod)
-    others = [
-        item
-        for item in objects
-        if not isinstance(item, ResourceClaim) and item.metadata.uid not in asked
-    ]
-    others += world.cluster.list("ResourceClaim")
-    with fail_on(QuantityError, PluginError):
-        return play_new_pods(others, pods, config, factories())[0]
 
 
 def world_of(objects: Sequence[AnyObject], config: SchedulerConfiguration) -> World:

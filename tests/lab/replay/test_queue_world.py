@@ -7,6 +7,8 @@ from typing import Any
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import AnyObject, Pod
 from podsched.ask.whatif.deciding import Outcome
+from podsched.ask.whatif.evacuation import MoveOutcome
+from podsched.ask.whatif.plan import Decision, forecast
 from podsched.ask.whatif.world import pods_on
 from podsched.config.load import default_config
 from podsched.lab.replay.queue_world import QueueWorld
@@ -100,3 +102,12 @@ def test_a_pod_that_was_placed_and_preempted_before_its_turn_has_no_node() -> No
     placed(world, a_pod("high", 4, priority=10))
     [outcome] = world.schedule([waits])
     assert (outcome.node_name, outcome.message) == ("", "it got a node, and was preempted later")
+
+
+def test_a_forecast_names_what_new_pods_preempt_by_quota_and_what_becomes_of_it() -> None:
+    world = a_world(within="LowerPriority")
+    placed(world, a_pod("low", 3))
+    world.changes.submit(a_pod("waits", 4))
+    found = forecast(world, [a_pod("high", 3, priority=10)])
+    assert found.decisions == (Decision("default/high", "n", ("default/low",)),)
+    assert [(move.pod.name, move.outcome) for move in found.moves] == [("low", MoveOutcome.LOST)]
