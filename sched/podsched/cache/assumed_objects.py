@@ -103,6 +103,7 @@ class AssumedKind:
     def drop_if_outdated(self, namespace: str, name: str) -> None:
         """Drop the assumption about an object if it does not hold for the informer's object."""
         if (namespace, name) in self._assumptions and self._holding((namespace, name)) is None:
+            # No new version: the object's change has given the kind one.
             del self._assumptions[namespace, name]
 
     def _make(self, name: _Name, assumption: _Assumption | None) -> None:

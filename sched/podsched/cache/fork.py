@@ -197,7 +197,7 @@ class _ForkedNodes:
     def image_rows(self, image: str) -> tuple[Rows, Int64s]:
         having, sizes = self.base.image_rows(image)
         if not len(having):
-            return having, sizes
+            return having, sizes  # ``searchsorted`` below needs a last row.
         # ``searchsorted`` returns ``len(having)`` for rows beyond the last one.
         places = np.minimum(np.searchsorted(having, self.base_rows), len(having) - 1)
         rows = np.flatnonzero(having[places] == self.base_rows)

@@ -46,6 +46,7 @@ class Journal(ChangedKeys[int]):
     def extend(self, rows: Sequence[int]) -> None:
         """Note changes of at least one row."""
         self.keys += rows[:-1]
+        # By ``add``, which bounds the list.
         self.add(rows[-1])
 
     def restart(self) -> None:

@@ -22,7 +22,8 @@ class LabelColumns:
     """The labels of all rows, as columns where plugins read them."""
 
     def __init__(self, size: int) -> None:
-        #: Each row's labels.
+        #: Each row's labels. The rows may share one empty dictionary, because ``put`` replaces a
+        #: row's dictionary and never changes it.
         self.rows: list[dict[str, str]] = [{}] * size
         #: The columns in use, by label.
         self.columns: dict[str, Column[np.int32]] = {}
@@ -59,6 +60,7 @@ class LabelColumns:
             if not self._labelled[key]:
                 del self._labelled[key]
                 self.columns.pop(key, None)
+        # Only columns in use: values of other labels are interned when a plugin reads them.
         for key, column in self.columns.items():
             column.array[row] = self._intern(labels[key]) if key in labels else ABSENT
 

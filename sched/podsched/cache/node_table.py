@@ -133,6 +133,7 @@ class NodeTable:
         self._kept_rows.discard(row)
         self.row_of[name] = row
         self.names[row] = name
+        # An empty node, so that ``_take`` finds everything changed that is not empty.
         self._rows[row] = _Row(v1.Node())
         self.alive.array[row] = True
         self._live_rows = self._ordered_rows = None
@@ -161,6 +162,7 @@ class NodeTable:
         changed |= before.status.declared_features != node.status.declared_features
         changed |= condition_statuses(before) != condition_statuses(node)
         changed |= _avoided(before) != _avoided(node)
+        # Also after a mere heartbeat: ``node`` returns the latest object.
         known.node = node
         if changed:
             self._versions.change(self.nodes)

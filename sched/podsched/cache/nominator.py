@@ -38,7 +38,7 @@ class Nominator:
         self.orders = Orders()
 
     def copy(self) -> Nominator:
-        """Return an independent copy."""
+        """Return an independent copy; its versions start again, because its readers are others."""
         made = Nominator()
         made._pods = {name: dict(pods) for name, pods in self._pods.items()}
         made._node_of = dict(self._node_of)

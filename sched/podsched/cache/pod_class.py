@@ -53,6 +53,7 @@ _VOLUME_FIELDS: Final = frozenset({
 })  # fmt: skip
 
 
+#: Max entries of each memo of specs (compiled, requests, bare); a full one is cleared.
 _SPECS_KEPT: Final = 512
 #: Shared, because each empty set takes 216 bytes.
 _NO_LABELS: Final[frozenset[tuple[str, str]]] = frozenset()

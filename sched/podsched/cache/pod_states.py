@@ -158,6 +158,7 @@ class PodStates:
             self.placed.add(pod)
             return None
         anomaly = None
+        # As in kube-scheduler, the informer is right: another client may have bound an assumed pod.
         if held.info.node_name != pod.node_name:
             detail = f"{held.info.node_name} ({held.stage.value}), informed: {pod.node_name}"
             anomaly = Anomaly(AnomalyKind.NODE_MISMATCH, pod.key, detail)

@@ -152,6 +152,7 @@ class PodTable:
             usage.rows[row] = usage.rows.get(row, 0) + 1
             if usage.ports:
                 self.ports.add(row, usage.ports)
+        # Unlike ``cells``, arrays wrap around by themselves.
         for index, amount in usage.amounts:
             self.usage.columns[index].array[rows] += amount
         if usage.counters:

@@ -157,6 +157,7 @@ class _Changes:
     def make_again(self, changes: list[TrialChange]) -> None:
         """Make an object's changes again after ``of``, and drop the impossible ones."""
         for change in [change for change in list(changes) if not change.do()]:
+            # Both by identity: changes are not comparable (``eq=False``).
             changes.remove(change)
             self.made.remove(change)
             # It was among the indexed changes, because ``of`` has indexed all.

@@ -73,6 +73,7 @@ class Forgetting(_PodChange):
             return False
         removed = self.removed = self.cache.take_out(self.pod.uid)
         assert removed is not None
+        # The cache may hold another object for the pod than the caller has: clear both.
         removed.held.info.node_name = self.pod.node_name = ""
         return True
 
@@ -221,6 +222,7 @@ class Callback:
     """A change that the caller made itself; the trial only knows how to undo it."""
 
     undo: Callable[[], object]
+    #: No object has this key, so no event undoes the change in between.
     key: ObjectKey = ("", "", "")
 
     def do(self) -> bool:

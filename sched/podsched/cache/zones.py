@@ -9,6 +9,7 @@ from podsched.api.node_labels import BETA_REGION, BETA_ZONE, REGION, ZONE
 
 def zone_key(labels: Mapping[str, str]) -> str:
     """Return region and zone as one key, "" for neither (component-helpers' GetZoneKey)."""
+    # The deprecated labels win, as in GetZoneKey.
     zone = labels.get(BETA_ZONE, labels.get(ZONE, ""))
     region = labels.get(BETA_REGION, labels.get(REGION, ""))
     return f"{region}:\x00:{zone}" if region or zone else ""

@@ -22,6 +22,7 @@ def fit_error_message(
     if pre_filter_message:
         text += f" {pre_filter_message}."
     elif reasons:
+        # As in kube-scheduler, "10 ..." comes before "2 ...".
         counted = sorted(f"{count} {reason}" for reason, count in reasons.items())
         text += f" {', '.join(counted)}."
     if post_filter_message:

@@ -20,7 +20,7 @@ def of_one_class(batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:
 
 
 class Attempts:
-    """The beginnings and ends of attempts; the pods whose attempt is running are in flight."""
+    """Begins and ends attempts; the pods whose attempt is running are in flight."""
 
     def __init__(self, pending: PendingPods, in_flight: InFlight) -> None:
         self._pending, self._in_flight = pending, in_flight

@@ -25,7 +25,7 @@ WINDOW = 1.0
 
 
 class BackoffTimes:
-    """The backoffs of pods, by their failures."""
+    """Computes the backoffs of pods from their failures."""
 
     def __init__(self, initial: float, maximum: float) -> None:
         self._initial = initial

@@ -19,7 +19,7 @@ from podsched.queue.observer import QueueObserver
 
 
 class Gates:
-    """The gates of all profiles."""
+    """Asks a profile's PreEnqueue plugins and ``admission`` whether a pod may enter activeQ."""
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ class QueueObserver:
 
 
 class Incoming:
-    """Pods by (queue, event) that have entered since the last report."""
+    """Counts the pods by (queue, event) that have entered since the last report."""
 
     def __init__(self, observer: QueueObserver) -> None:
         self._observer = observer
@@ -62,7 +62,7 @@ class Incoming:
 
 
 class Rejections:
-    """The number of pending pods by (plugin, profile) that rejected them."""
+    """Counts the pending pods by (plugin, profile) that rejected them."""
 
     def __init__(self, pods: Iterable[QueuedPodInfo] = ()) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -87,6 +87,7 @@ class Rejections:
         if plugin not in pod.unschedulable_plugins:
             if plugin not in pod.pending_plugins:
                 self.counts[plugin, pod.info.cls.scheduler_name] += 1
+            # As one of the rejecting plugins, so that its events are put to the pod.
             pod.unschedulable_plugins.add(plugin)
 
 

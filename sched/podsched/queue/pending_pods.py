@@ -35,7 +35,7 @@ ACTIVE, BACKOFF, UNSCHEDULABLE, GATED = "active", "backoff", "unschedulable", "g
 
 
 class PendingPods:
-    """activeQ, backoffQ and unschedulablePods.
+    """Stores the pods of activeQ, backoffQ and unschedulablePods, and moves pods between them.
 
     A move has two steps: first the pod is removed, then one of ``requeue``, ``to_active`` and
     ``to_unschedulable`` adds it. These require that the pod is in no queue.

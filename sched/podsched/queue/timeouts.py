@@ -15,7 +15,7 @@ LEFTOVER_PERIOD = 30.0
 
 
 class Timeouts:
-    """The ends of backoffs, and of ``max_in_unschedulable`` seconds in unschedulablePods."""
+    """Moves pods after their backoff, and after ``max_in_unschedulable`` s in unschedulablePods."""
 
     def __init__(self, pending: PendingPods, max_in_unschedulable: float) -> None:
         self._pending = pending

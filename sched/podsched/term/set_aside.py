@@ -79,8 +79,10 @@ class SetAside:
                 if item is None:
                     raise  # removing an object needs nothing of its content
                 reason = f"{type(error).__name__}: {error}"
+                # A ValueError says what is wrong with the object; only other errors need a trace.
                 bug = None if isinstance(error, ValueError) else error
                 self._set_aside(event, item, reason, before, bug)
+        # The cache may still have an earlier version, which could be read.
         metadata = item.metadata
         known = cache.cluster.get(event.kind, metadata.namespace, metadata.name)
         return NOTHING if known is None else cache.apply(event.kind, known, None)
@@ -94,6 +96,7 @@ class SetAside:
         bug: Exception | None = None,
     ) -> None:
         self._objects[event.kind, event.key] = Unusable(item, reason)
+        # An object that changes but stays unusable for the same reason is reported only once.
         if before is not None and before.reason == reason:
             return
         _log.warning(

@@ -36,6 +36,7 @@ from podsched.term.admission.changes import RELEVANT_KINDS
 from podsched.term.faulty_pods import PodFault
 from podsched.term.set_aside import SetAside
 
+#: Leases of nodes and locks are renewed all the time, and no decision reads them.
 _NOT_CACHED = frozenset({"Lease"})
 _ACTIONS = {EventType.ADDED: "Add", EventType.MODIFIED: "Update", EventType.DELETED: "Delete"}
 
@@ -109,7 +110,7 @@ class SchedulingState:
         *,
         without: Collection[str] = (),
     ) -> AcceleratedDecider:
-        """Return a decider for the pods of this state; see ``Decider``."""
+        """Create a decider for the pods of this state; see ``Decider``."""
         self._decider = AcceleratedDecider(
             self.cache.cluster,
             self.profiles,
@@ -198,13 +199,17 @@ class SchedulingState:
     def _pending(self, change: PendingChange, now: float) -> None:
         old, new = change.old, change.new
         if change.assumed:
+            # It was bound, and deleted before the informer showed it with its node.
             if new is None and old is not None and old.uid not in self.cache.held:
                 self.queue.delete(old, now, bound=True)
+            # Its binding cycle has to give up and end the assumption.
             elif new is None and old is not None and old.uid in self.cache.assumed:
                 self.listener.deleted_while_assumed(old)
+            # Otherwise the informer has confirmed or updated it, and the queue does not have it.
             return
         if new is None:
             assert old is not None
+            # It left the queue for a node: then it has used its nomination, not given it up.
             bound = old.uid in self.cache.held
             self.queue.delete(old, now, bound=bound)
             if not bound:
@@ -256,6 +261,7 @@ def build_state(
         for profile in config.profiles
     }
     plugins = [plugin for runtime in runtimes.values() for plugin in runtime.plugins.values()]
+    # Before the first event: a pod's group is read once, when its ``PodInfo`` is made.
     cache.classes.label_groups = any(
         isinstance(plugin, FormsLabelGroups) and plugin.label_groups for plugin in plugins
     )

@@ -55,7 +55,7 @@ from podsched.framework.verdicts import Rows, Scores
 
 
 class ClassScores:
-    """The columns of scores, and the totals that are summed from them."""
+    """Keeps the columns of scores of one pod class, and the totals that are summed from them."""
 
     def __init__(
         self,

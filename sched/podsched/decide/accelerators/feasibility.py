@@ -72,7 +72,7 @@ _PASSED, _NO_NODE = np.int16(PASSED), np.int16(NO_NODE)
 
 
 class Feasibility:
-    """The filters' verdicts on all rows for one pod class.
+    """Keeps the filters' verdicts on all rows for one pod class, and the rows that follow.
 
     ``feasible`` has shape ``(size,)``; ``rows`` are the feasible rows, ascending.
     """
@@ -235,6 +235,7 @@ class Feasibility:
                 continue
             # While PreFilter skipped the plugin, its column was not kept current.
             stale = everything or name in scope.stale or active != was_active
+            # Also for a plugin that PreFilter skips from now on: rows that it rejected may fit.
             if stale and all_rows is None:
                 all_rows = self.candidates()
             if not active or (column.only_nodes and scope.same_nodes and not stale):
@@ -356,6 +357,7 @@ class Feasibility:
             other = rows[(plugin[rows] == PASSED) != self.feasible[rows]]
         if not len(other):
             return NO_CHANGE
+        # ``other`` are the rows that change, so each gets the opposite of what it was.
         added = ~self.feasible[other]
         self.feasible[other] = added
         self.rows = np.flatnonzero(self.feasible)

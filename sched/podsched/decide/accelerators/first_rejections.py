@@ -32,7 +32,7 @@ NO_NODE = -3
 
 
 class FirstRejections:
-    """The first rejection of each row; ``columns`` has the verdicts of the filters in order.
+    """Keeps the first rejection of each row; ``columns``: the filters' verdicts, in order.
 
     ``plugin``: the index of the rejecting plugin, or PASSED, EXCLUDED or NO_NODE; int16, shape
     ``(size,)``. ``bits``: its reason bits; uint64, shape ``(size,)``, but empty until ``any`` row

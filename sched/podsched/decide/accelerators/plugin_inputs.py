@@ -31,7 +31,7 @@ class _PreFilterEntry(NamedTuple):
 
 
 class PluginInputs:
-    """The inputs of all plugins of a profile for one pod class.
+    """Keeps the inputs of a profile's plugins for one pod class; runs PreFilter if they change.
 
     ``pre_filtered`` is PreFilter's outcome; ``stale`` has the plugins whose inputs changed since
     ``mark_current``.

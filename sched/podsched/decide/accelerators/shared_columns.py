@@ -64,7 +64,7 @@ class _Kept:
 
 
 class SharedColumns:
-    """The columns of one profile over one cluster."""
+    """Keeps the columns of one profile over one cluster, and brings them up to date on use."""
 
     def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster

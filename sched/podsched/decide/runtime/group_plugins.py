@@ -16,7 +16,7 @@ from podsched.framework.pod_groups import (
 
 
 class GroupPlugins(NamedTuple):
-    """See ``framework.pod_groups``. The last two are not configured separately."""
+    """The plugins by extension point (``framework.pod_groups``); the last two need no setting."""
 
     generate: Sequence[Named[PlacementGeneratePlugin]]
     score: Sequence[Named[PlacementScorePlugin]]

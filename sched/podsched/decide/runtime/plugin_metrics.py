@@ -55,7 +55,7 @@ def stopped_clock() -> float:
 
 
 class PluginRuns:
-    """The runs of one plugin at one extension point."""
+    """Counts the runs of one plugin at one extension point, and times a sample of them."""
 
     __slots__ = ("_clock", "_errors", "_log", "_observe", "_point", "_total", "_until_timed")
 

@@ -64,7 +64,7 @@ class _Joined(NamedTuple):
 
 
 class AdmissionCycle(TermPart):
-    """The cycles of admission of one term."""
+    """Runs the admission cycles of one term."""
 
     def __init__(
         self,
@@ -124,6 +124,9 @@ class AdmissionCycle(TermPart):
         blocking, due = self._outcomes.still_blocking(heads), admission.reservations.due()
         cycle = Cycle(admission.snapshot, heads, admission.rules, blocking, due)
         # With fair sharing, the quota that one head gets may change which head is next.
+        # And if a head of the last cycle found no nodes, a joint decision would probably fail, and
+        # all of its heads would be decided twice. Deciding together takes 1.1 instead of 1.6 ms for
+        # each gang.
         together = self._all_were_placed and not admission.rules.fair
         self._all_were_placed = True
         joined: list[_Joined] = []

@@ -51,7 +51,7 @@ class _Attempt:
 
 
 class AttemptTraces:
-    """The recorded attempts that are running, by the pod's uid."""
+    """Records the attempts that are running, if they are traced, by the pod's uid."""
 
     def __init__(self, tracer: Tracer, runs: RunLog) -> None:
         self._tracer = tracer

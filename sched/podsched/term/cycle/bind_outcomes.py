@@ -14,7 +14,7 @@ from podsched.term.writes.bind_queue import Assignment
 
 
 class BindOutcomes(TermPart):
-    """Implements ``Outcomes`` for one term."""
+    """Handles the outcomes of Bind (``Outcomes``) for one term."""
 
     def __init__(
         self, parts: TermParts, failures: FailureHandler, ended: Callable[[], None]

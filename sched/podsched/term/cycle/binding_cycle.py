@@ -41,7 +41,7 @@ BIND_WORDING = 'running Bind plugin "{}"'
 
 
 class BindingCycle(TermPart):
-    """The binding cycles of one term.
+    """Runs the binding cycles of one term.
 
     ``waiting``: the pods at Permit or PreBind. ``outcomes`` handles the outcomes of Bind.
     """
@@ -156,6 +156,7 @@ class BindingCycle(TermPart):
         binders = self._extenders.binders(assignment.pod.cls.spec)
         if not binders:
             return False
+        # Not after the call, which may take long: until then all events would be kept.
         self._state.queue.in_flight.done(assignment.pod.uid)
         self._with_extenders.ask(binders[0], assignment)
         self._tasks.start(
@@ -187,6 +188,7 @@ class BindingCycle(TermPart):
 
 def asks_bind_plugins(runtime: ProfileRuntime) -> bool:
     """Whether a plugin may refuse or skip a pod; False if the default binder comes first."""
+    # Without any plugin, ``run_bind`` returns the error that no plugin has accepted the pod.
     return not runtime.bind or not runtime.bind[0].traits.binds_every_pod
 
 

@@ -109,7 +109,7 @@ class PreemptionMeter:
 
 
 class RayMeter:
-    """Implements ``RayMetrics``."""
+    """Counts the calls to Ray actors, and exports which evaluator is in use (``RayMetrics``)."""
 
     def __init__(self, metrics: EvaluationMetrics) -> None:
         self._metrics = metrics

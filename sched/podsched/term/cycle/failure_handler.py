@@ -104,6 +104,7 @@ class FailureHandler(TermPart):
         else:
             self._return_to_queue(assignment, status)
             # The gate lets a unit's pods pass whenever the unit is tried, so it has to wait itself.
+            # Without this, a pod whose binding failed was tried 200 times a second.
             now = self._clock()
             left = self._state.queue.pending.backoff.times.left(assignment.queued, now)
             self._admission.back_off(known, now + left)

@@ -31,7 +31,7 @@ LONGEST_BACKOFF: Final = 60.0
 
 
 class HeadOutcomes(TermPart):
-    """The outcomes of attempts to admit heads in one term."""
+    """Handles the outcomes of attempts to admit heads in one term."""
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ class LoopParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermParts(LoopParts):
-    """These, and the objects that a loop creates for all its parts."""
+    """The given objects, and those that a loop creates for all its parts."""
 
     tasks: TaskSet
     clock: Callable[[], float]

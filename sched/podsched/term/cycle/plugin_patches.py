@@ -73,6 +73,7 @@ class PluginPatches:
             problems = [
                 result.message
                 for result in results
+                # An object that is gone needs neither patch nor deletion.
                 if result.code not in (StatusCode.OK, StatusCode.NOT_FOUND)
             ]
         if not problems:

@@ -45,7 +45,7 @@ REASON_SCHEDULERS = (
 
 
 class PodGroupCycle(TermPart):
-    """The cycles of pod groups of one term."""
+    """Runs the cycles of pod groups of one term."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ class PoppedGroup(NamedTuple):
 
 
 class GroupDeciding(TermPart):
-    """The decisions for pod groups of one term."""
+    """Decides for the pod groups of one term."""
 
     def __init__(self, parts: TermParts, follow_up: FollowUp) -> None:
         super().__init__(parts)
@@ -160,6 +160,7 @@ class GroupDeciding(TermPart):
                 raise
             placed = [decision for result in results() for decision in result.placed]
             if all(map(self._is_there, placed)):
+                # They kept room during the decision only, so they must not be committed.
                 for pod, _ in beside.pods:
                     trial.remove(pod)
                 for claim in beside.claims:

@@ -68,6 +68,7 @@ class PodGroupFollowUp(TermPart):
     async def carry_out(self, decided: DecidedGroup) -> None:
         """Bind, nominate or requeue the members, and write the group's condition."""
         runtime, group, result = decided.runtime, decided.group, decided.result
+        # Before any member returns to the queue: PreEnqueue has to hold all of them back.
         if result.victims is not None:
             self._preempt(decided)
         if result.status.ok:

@@ -128,7 +128,7 @@ class GroupStart:
 
 
 class GroupStarts(TermPart):
-    """The starts of one term."""
+    """Starts the pod groups of one term; completes or takes back those that are partly bound."""
 
     def __init__(
         self,
@@ -275,6 +275,7 @@ class GroupStarts(TermPart):
             status = unschedulable(MESSAGE_TAKEN_BACK)
             parts = REASON_TAKEN_BACK, MESSAGE_TAKEN_BACK, self._evicted
             await evict_all(self._evict, bound, *parts)
+        # Before the members are activated: while a group is taken back, they are only requeued.
         self.taking_back.discard(group.key)
         self._failures_of.pop(group.key, None)
         self._conditions.binding_ended(group, status)

@@ -60,7 +60,7 @@ def status_patch(pod: PodInfo, failure: Failure) -> api_pb2.PodStatusPatch | Non
 
 
 class PodReports:
-    """Writes these for one term."""
+    """Writes Events and status patches about pending pods for one term."""
 
     def __init__(
         self, state: SchedulingState, recorder: EventRecorder, statuses: StatusWriter

@@ -45,7 +45,7 @@ _CHECKED = 64
 
 
 class SchedulingCycle(TermPart):
-    """The scheduling cycles of one term."""
+    """Runs the scheduling cycles of one term."""
 
     def __init__(
         self, parts: TermParts, failures: FailureHandler, binding: BindingCycle, follow_up: FollowUp
@@ -135,6 +135,7 @@ class SchedulingCycle(TermPart):
         """
         first = pods[0]
         waited = await self._prepare(runtime, first)
+        # ``or waited`` comes last: actors must get their work even if time has passed already.
         if await self._decider.prepare(runtime, first.info, self._meter.traces.of(first)) or waited:
             # Time has passed, so some of the pods may be gone.
             pods = self._follow_up.not_skipped(pods)

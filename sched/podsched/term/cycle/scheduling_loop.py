@@ -196,6 +196,7 @@ class SchedulingLoop(TermPart):
             PodFault: a bug; by then the outcome of all bindings that were sent is known.
         """
         self._notes.begin_term()
+        # Before the loop starts, which decides for these groups before any other pod.
         self._group_starts.resume()
         self.binding.start()
         self._evictions.start(self._tasks, "evict")

@@ -55,7 +55,7 @@ _REQUEUED: Final = {
 
 
 class UnitEndings(TermPart):
-    """Carries out the evictions of one term."""
+    """Evicts the units that have to end, and reports it, for one term."""
 
     def __init__(self, parts: TermParts) -> None:
         super().__init__(parts)

@@ -42,7 +42,7 @@ class _Cycle:
 
 
 class WaitingCycles(TermPart):
-    """The binding cycles that cannot bind at once, from Permit to the end of PreBind."""
+    """Runs the binding cycles that cannot bind at once, from Permit to the end of PreBind."""
 
     def __init__(
         self,

@@ -275,6 +275,7 @@ class BindQueue:
             self._outcomes.bound(bound)
 
     def _given_up(self, batch: Sequence[Assignment], failure: ClientError) -> None:
+        # The pods return to the queue. If one was bound after all, the informer will show it.
         self._forget(batch)
         for assignment in batch:
             self._outcomes.bind_failed(assignment, error(str(failure)))

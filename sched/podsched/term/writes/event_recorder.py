@@ -25,10 +25,12 @@ from podsched.v1 import objects_pb2 as v1
 NOTE_LIMIT = 1024
 #: Longest reportingInstance.
 NAME_LIMIT = 128
+#: Max events that wait to be written.
 BUFFER = 20_000
 #: Max events per call (each takes 60 to 100 us), and seconds between two calls.
 BATCH, PERIOD = 50, 0.025
 BUSY_BATCH, BUSY_PERIOD = 20, 0.1
+#: Max events whose object is remembered, and seconds for which a repetition increments its count.
 REMEMBERED = 4096
 AGGREGATE_FOR = 600.0
 #: Max seconds for which one Event object is updated: API servers drop Events after an hour.
@@ -183,6 +185,7 @@ class EventRecorder:
         seen = self._seen.get(key)
         if seen is None or not _counts_up(seen, record.at):
             self._sequence += 1
+            # The name is unique by the microsecond and a number. Names have at most 253 characters.
             stamp = int(record.at * 1e6)
             seen = _Seen(
                 f"{record.name[:200]}.{stamp:x}{self._sequence:x}", 0, record.at, record.at

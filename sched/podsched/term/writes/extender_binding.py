@@ -48,7 +48,7 @@ class _Asked:
 
 
 class ExtenderBindings:
-    """The bindings of one term that extenders make."""
+    """Lets extenders bind pods of one term, and finds out whether they have."""
 
     def __init__(self, cluster: TermCluster, cache: Cache, changes: Changes) -> None:
         self._cluster = cluster

@@ -68,7 +68,7 @@ class _Write(NamedTuple):
 
 
 class PodGroupConditions:
-    """Writes the outcomes of attempts to schedule groups."""
+    """Writes the conditions and annotations of groups, and knows which groups are being bound."""
 
     def __init__(
         self, cluster: ClusterState, patch: PatchObjects, wall: Callable[[], float]

@@ -58,6 +58,7 @@ class SharedCalls(Generic[T]):
         """
         loop = asyncio.get_running_loop()
         requests = [_Request(message, loop.create_future()) for message in messages]
+        # A new key for each: the outbox sends only the last write of a key.
         for request in requests:
             self._outbox.put(str(next(self._numbers)), request)
         return await asyncio.gather(*(request.answer for request in requests))

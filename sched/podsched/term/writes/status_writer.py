@@ -27,7 +27,7 @@ PatchStatuses = Callable[
 
 
 class StatusWriter:
-    """Sends PodStatusPatches."""
+    """Sends PodStatusPatches in batches; at most one of each pod waits."""
 
     def __init__(self, send: PatchStatuses, called: Callable[[float, bool], None]) -> None:
         """``send`` returns a result for each patch and raises ClientError.
