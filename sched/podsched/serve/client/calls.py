@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from podsched.serve.client.call_metrics import ClientTelemetry
 
 _Message = TypeVar("_Message", bound=Message)
+#: Seconds before a call is tried again, at first and at most.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
 

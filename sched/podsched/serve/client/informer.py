@@ -194,6 +194,7 @@ class Mirror:
         before = self.stores[kind]
         for key, item in items:
             known = before.get(key)
+            # Of a recreated object, ``differences`` has yielded the deletion already.
             if known is None or known.metadata.uid != item.metadata.uid:
                 found.append(Event(ADDED, kind, key, None, item))
             elif known.metadata.resource_version != item.metadata.resource_version:
@@ -322,6 +323,8 @@ class Informer(MirrorReader):
                 request.from_revision = self.revision
             else:
                 request.send_initial_events = True
+            # No await since the copy, so a later change of the pace sets it again and reopens the
+            # stream.
             self._paced.clear()
             async with aclosing(self._source.watch_stream(request)) as responses:
                 if request.send_initial_events:

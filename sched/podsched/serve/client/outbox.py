@@ -43,6 +43,7 @@ T = TypeVar("T")
 
 _log = get_logger("outbox")
 
+#: Seconds before a failed batch is sent again, at first and at most.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 #: Max items of a batch isolated by bisection; with more, the items are not the cause.
 _MOST_CULPRITS = 8
@@ -141,6 +142,7 @@ class Outbox(Generic[T]):
                 part = parts[-1]
                 failure = await self._deliver(part)
                 self._ended(parts.pop())
+                # The part is empty if all its items were dropped while it was being sent.
                 if failure is None or not part:
                     continue
                 if len(part) > 1 and culprits < _MOST_CULPRITS and _may_be_of_one(failure):
@@ -177,6 +179,8 @@ class Outbox(Generic[T]):
                     return error
                 _log.info("A batch of writes has to wait", writes=len(sent), error=str(error))
                 await asyncio.sleep(pause.next_delay())
+                # Sent on its own after this batch, a newer write of a key would wait as long as the
+                # retries last.
                 for key in batch.keys() & self._waiting.keys():
                     batch[key] = self._merge(batch[key], self._waiting.pop(key))
                 continue
@@ -207,7 +211,7 @@ def _may_be_of_one(failure: ClientError) -> bool:
 
 
 def _halves(batch: dict[str, T]) -> list[dict[str, T]]:
-    """Split a batch into two halves, the later one first."""
+    """Split a batch into two halves, the later one first: ``flush`` sends the last part next."""
     items = list(batch.items())
     middle = len(items) // 2
     return [dict(items[middle:]), dict(items[:middle])]

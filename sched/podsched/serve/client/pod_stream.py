@@ -107,6 +107,7 @@ class PodStream:
             self._fail(errors.Unreadable("a message on the stream is not an answer to a pod"))
 
     def _settle(self, result: v1.BatchResult) -> None:
+        # The server answers in the order of the pods.
         answer = self._unanswered.popleft()
         self._room.release()
         if not answer.done():

@@ -33,6 +33,7 @@ from podsched.serve.kube.tokens import ExecToken, FileToken, FixedToken, TokenSo
 from podsched.telemetry.logs import get_logger, keeps_certificates
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+#: Max bytes of a kubeconfig, and of each file that it names.
 _MAX_BYTES = 4 << 20
 #: Authentication methods that Kubernetes has removed or that are not supported here.
 _REFUSED_OF_USER = {

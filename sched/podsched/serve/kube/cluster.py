@@ -86,6 +86,7 @@ class KubeCluster:
     ) -> Sequence[v1.BatchResult]:
         def create(item: AnyObject) -> Awaitable[v1.BatchResult]:
             path, body = collection(kind_of(item), item.metadata.namespace), to_manifest(item)
+            # If the first attempt had been done, a second would end with AlreadyExists.
             return self._fenced.write("POST", path, body, fence, repeatable=False)
 
         return await each(items, create)

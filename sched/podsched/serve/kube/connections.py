@@ -73,6 +73,8 @@ class Connections:
         oldest = asyncio.get_running_loop().time() - _KEPT
         while self._idle:
             connection = self._idle.pop()
+            # Changed certificates come in another context, and must be used from the next request
+            # on.
             if connection.is_reusable and connection.tls is tls and connection.used_at > oldest:
                 return connection
             connection.abort()

@@ -13,6 +13,7 @@ from podsched.telemetry.logs import get_logger
 
 _log = get_logger("kubernetes")
 
+#: Seconds until a server that does not answer is asked again.
 _ASK_AGAIN: Final = 2.0
 _OF_KUEUE: Final = (
     "Kueue is installed in this cluster (it has workloads.kueue.x-k8s.io), and two programs would "

@@ -16,6 +16,8 @@ from podsched.lib.varint import delimited_fields, varint
 from podsched.serve.client.errors import Unreadable
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+#: Comes before each object; then follow the field numbers of runtime.Unknown, of any object and of
+#: ObjectMeta, and protobuf's wire type.
 _MAGIC: Final = b"k8s\x00"
 _RAW: Final = 2
 _METADATA: Final = 1

@@ -45,6 +45,7 @@ from podsched.telemetry.logs import get_logger
 
 _log = get_logger("informer")
 
+#: Seconds before a broken watch is opened again, at first and at most.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 #: Min seconds of a watch, as in client-go; the max is twice as long.
 _WATCH_SECONDS = 300
@@ -198,6 +199,7 @@ class Reflector:
             **self._selected,
             "watch": "1",
             "allowWatchBookmarks": "true",
+            # Random, as in client-go, so that the watches do not all end at the same time.
             "timeoutSeconds": str(int(_WATCH_SECONDS * (1 + random.random()))),
             **wanted,
         }

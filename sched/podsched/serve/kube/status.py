@@ -46,6 +46,7 @@ _BY_STATUS: Final[Mapping[int, type[ClientError]]] = {
     503: errors.Unavailable,
     504: errors.OutcomeUnknown,
 }
+#: Bytes that are shown of an answer that is no Status, such as a proxy's page.
 _MAX_TEXT = 500
 
 
