@@ -43,6 +43,7 @@ from podsched.telemetry.logs import get_logger
 
 _log = get_logger("apiserver")
 
+#: Seconds between two renewals of the Lease, and checks of what is advertised.
 _EVERY: Final = 10.0
 #: Seconds after which the Lease of an API server that is gone has ended.
 LEASE_SECONDS: Final = 30

@@ -158,6 +158,7 @@ def _check_size(raw: bytes, most: int) -> None:
 
 # ------------------------------------------------------------------ the wire format
 
+#: protobuf's wire types; 3 and 4, groups, are refused.
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 

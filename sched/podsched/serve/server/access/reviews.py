@@ -17,6 +17,7 @@ from podsched.serve.server.access.rules import ALL, Rule
 from podsched.serve.server.scope import kind_named
 from podsched.v1 import api_pb2 as v1
 
+#: Max names of an identity that is reviewed, and characters of each: the caller chooses them.
 MAX_GROUPS = 1000
 _LONGEST_NAME = 1024
 

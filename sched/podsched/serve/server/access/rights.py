@@ -30,6 +30,7 @@ from podsched.serve.server.access.nodes import NodeScope, node_scope
 from podsched.serve.server.access.policy import Policy
 from podsched.serve.server.access.rules import names_permitted, path_permitted
 
+#: Max cached checks of one identity; with more, all are dropped.
 _MAX_REMEMBERED = 4096
 #: Max characters of a cached check; longer ones name no existing object and could fill the memory.
 _LONGEST_REMEMBERED = 1000

@@ -15,6 +15,7 @@ _AVAILABLE: Final = (
     "application/vnd.kubernetes.protobuf, application/json;stream=watch, "
     "application/vnd.kubernetes.protobuf;stream=watch"
 )
+#: Max media ranges that are read of an Accept header; further ones are ignored.
 _MAX_RANGES: Final = 50
 
 

@@ -11,6 +11,7 @@ from podsched.api.selectors import SelectorError, parse_selector
 from podsched.serve.server.rest.failures import RestError, bad_request, failed_option
 
 _FALSE: Final = frozenset({"0", "false", "f", "F", "FALSE", "False"})
+#: These numbers are int64 in Kubernetes.
 _LARGEST: Final = 2**63 - 1
 
 Query = Mapping[str, str]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 GROUP: Final = "authentication.k8s.io"
 _VERSION: Final = f"{GROUP}/v1"
 _KIND: Final = "TokenRequest"
+#: Kubernetes' default and bounds of a token's life, in seconds.
 _DEFAULT_SECONDS: Final = 3600
 _LEAST_SECONDS, _MOST_SECONDS = 600, 1 << 32
 _MOST_AUDIENCES, _LONGEST_AUDIENCE = 64, 1024
