@@ -17,6 +17,7 @@ from podsched.queues.objects import PODS
 from podsched.term.admission.reserved_ports import add_ports, is_port
 from podsched.v1 import objects_pb2 as v1
 
+#: Max classes that are kept; with more, all are made anew.
 _MOST_CLASSES: Final = 1_000
 
 

@@ -17,6 +17,7 @@ from podsched.term.controllers.controller import (
 )
 
 _log = get_logger("controllers")
+#: Max faults that are remembered as logged; with more, all may be logged again.
 _MOST_FAULTS = 1000
 #: Kinds are read in this order, others in between. Leases come before nodes, whose first heartbeat
 #: is then that of the lease; pods come last, so that few controllers need those that are bare.

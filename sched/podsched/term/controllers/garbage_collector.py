@@ -130,6 +130,8 @@ class GarbageCollector(QueueController):
         for reference in item.metadata.owner_references:
             kind = owner_kind(reference)
             unknown = kind is None or kind.name not in COLLECTED_KINDS
+            # An object without a namespace cannot have an owner in one; such a reference counts as
+            # unresolvable in Kubernetes, too, and nothing is deleted for it.
             if unknown or (kind is not None and kind.namespaced and not item.metadata.namespace):
                 owners.solid.append(reference)
                 continue

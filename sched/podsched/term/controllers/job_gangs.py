@@ -26,6 +26,7 @@ from podsched.term.controllers.controller import Objects, find
 from podsched.term.controllers.write_queues import Writes
 
 GANG_KINDS: Final = ("Workload", "PodGroup")
+#: The alphabet of SafeEncodeString in k8s.io/apimachinery/pkg/util/rand.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_NAME: Final = 253
 

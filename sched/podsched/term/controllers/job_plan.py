@@ -138,6 +138,7 @@ class _Planner:
     def _look_for_the_end(self) -> None:
         """Find out whether the Job must end, and why."""
         target = true_condition(self._stored, _FAILURE_TARGET)
+        # What is stored decides first: an end that has begun does not change.
         self._end = true_condition(self._stored, SUCCESS_MET)
         if self._end is None and target is not None:
             self._end = self._new(FAILED, target.reason, target.message)

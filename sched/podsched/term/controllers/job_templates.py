@@ -20,6 +20,7 @@ from podsched.term.controllers.pod_records import COMPLETION_INDEX, JOB_TRACKING
 from podsched.term.controllers.pod_writes import PodWrites
 
 _INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
+#: As SimpleNameGenerator of Kubernetes: names have up to 63 characters, the last 5 are random.
 _LONGEST_PREFIX: Final = 63 - 5
 
 

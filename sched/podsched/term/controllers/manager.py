@@ -150,8 +150,11 @@ class ControllerManager:
         """Start the controllers that read all kinds, once the objects of all kinds are listed."""
         await self._others.synced.wait()
         for controller in self._late:
+            # Before it reads the objects, so that it misses no change meanwhile.
             self._dispatch.add(controller)
         await self._start(*self._late)
+        # They work only now: before it knows all dependents, the garbage collector would take
+        # owners for free of them.
         self._controllers += self._late
         self._wake.set()
 
@@ -159,6 +162,7 @@ class ControllerManager:
         turn = Turn()
         while True:
             await turn.wait()
+            # Before the work, so that changes that come during it begin another round.
             self._wake.clear()
             now = self._now()
             due = await self._stand_in(now)

@@ -18,6 +18,7 @@ from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Controller, Instant, Objects
 from podsched.term.controllers.write_queues import Writes
 
+#: Seconds until a namespace that has content left is emptied again, at first and at most.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 

@@ -95,6 +95,7 @@ class PodWrites:
 
         def answered(pod: Pod, error: ClientError | None) -> None:
             owned.unanswered -= 1
+            # It exists if an earlier attempt was done and its answer lost: names are random.
             if error is None or isinstance(error, AlreadyExists):
                 self.record(owner.metadata, "SuccessfulCreate", f"Created pod: {pod.metadata.name}")
             else:
@@ -105,10 +106,13 @@ class PodWrites:
                 self._pods.notify(key, at_once=True)
 
         for pod in pods:
+            # Not repeated one by one: the owner is examined once all are answered.
             self._requests.send(object_key(pod), pod, lambda: None, done=partial(answered, pod))
 
     def _all_answered(self, owned: Owned, owner: AnyObject, failed: Sequence[ClientError]) -> None:
         if not failed:
+            # As slowStartBatch of Kubernetes: if quota or admission refuses the pods, an attempt
+            # costs one request and not a hundred.
             owned.batch = min(2 * owned.batch, MOST_AT_ONCE)
             owned.failures, owned.error = 0, ""
             return

@@ -114,6 +114,7 @@ class WorkloadController(Controller):
             if owned.not_before > now.monotonic:
                 self._due.advance(key, owned.not_before)
             if owned.creating:
+                # The first of them ends first: all have the same time to be seen.
                 self._due.advance(key, next(iter(owned.creating.values())).until)
             budget -= _PER_OWNER + len(owned.pods.all)
             if budget <= 0:

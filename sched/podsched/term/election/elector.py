@@ -242,6 +242,7 @@ class LeaderElector:
         self._callbacks.on_started_leading(api_pb2.Fence(lock=self._settings.lock, term=term))
 
     def _stopped_leading(self, reason: StopReason) -> None:
+        # First, so that ``is_leader`` is False in the callback.
         self._leading = False
         _log.info("Stopped leading", identity=self._state.view.identity, reason=reason.value)
         self._callbacks.on_stopped_leading(reason)

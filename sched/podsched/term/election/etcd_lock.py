@@ -88,6 +88,7 @@ class EtcdLock:
             compares.append(Compare.mod_revision_is(keys.term, write.term))
         if isinstance(write, Release):
             ops += [Delete(keys.term), Delete(keys.liveness)]
+        # The record of a release has none, so the liveness key that it deletes is not put as well.
         if record.liveness_ttl:
             revision = await self._store_alive(compares, ops, record.holder_identity)
         else:

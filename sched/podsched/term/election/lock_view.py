@@ -114,7 +114,8 @@ class Tenure:
 def learned(view: LockView, snapshot: Snapshot, now: float) -> LockView:
     """Return the view with a newer snapshot; a record's age counts from when it was first seen."""
     if view.snapshot is None or view.snapshot.record_revision != snapshot.record_revision:
-        # A living candidate has written the record, so its age begins anew.
+        # A living candidate has written the record, so its age begins anew. It counts from now and
+        # not from its renewTime, as in client-go, since the clocks of machines differ.
         view = replace(view, observed_at=now, suspected=NO_REVISION)
     if snapshot.record is not None:
         # The highest ever seen, because a record may have been deleted or damaged (invariant 4).
