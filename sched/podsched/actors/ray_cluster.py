@@ -33,15 +33,20 @@ _log = get_logger("ray")
 T = TypeVar("T")
 
 NAMESPACE = "podsched"
+#: Seconds: 31 years.
 _FOREVER = str(10**9)
 _DRIVER_ENVIRONMENT: Mapping[str, str] = {
     "RAY_gcs_rpc_server_reconnect_timeout_s": _FOREVER,
     "RAY_ENABLE_AUTO_CONNECT": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
+#: Max seconds to join, which takes 0.3 to 10, and to leave, which takes 5 from a dead cluster; both
+#: block only a thread.
 JOIN_TIMEOUT = 30.0
 LEAVE_TIMEOUT = 15.0
+#: Max seconds to find, create or kill an actor.
 CONTROL_TIMEOUT = 20.0
+#: Seconds between two probes of the head's port, and for one of them.
 WATCH_PERIOD = 1.0
 #: Seconds that a healthy process of Ray may take to answer, also on a busy machine.
 PROBE_TIMEOUT = 5.0

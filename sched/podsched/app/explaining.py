@@ -40,6 +40,7 @@ from podsched.v1.scheduling_pb2 import (
     ReplicaState,
 )
 
+#: The pause after an answer, in multiples of its duration; see the module.
 _REST: Final = 4.0
 _STANDBY: Final = (
     "This replica stands by and schedules nothing, so its queue may differ from the leader's."

@@ -159,6 +159,7 @@ class LocalCluster:
         if self.agent is not None:
             await self.agent.stop(grace)
         await asyncio.gather(*(p.stop(grace) for p in self.api_servers))
+        # Before Ray and etcd, which these tasks would start again.
         await self._tasks.stop()
         if self.ray is not None:
             await self.ray.stop()

@@ -254,6 +254,7 @@ class Replica:
             await self._close(health)
 
     async def _close(self, health: HttpServer) -> None:
+        # A second each at most, since there may be no server that answers.
         for last in (self._backend.leave, self._runner.recorder.flush):
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(1.0):

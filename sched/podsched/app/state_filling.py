@@ -34,6 +34,8 @@ async def fill(
     clock = asyncio.get_running_loop().time
     used = processor_clock()
     began = used()
+    # Without an await up to the first object: these are the objects as of this revision, and all
+    # later batches are in ``missed``.
     missed.clear()
     state.revision = informer.revision
     for number, event in enumerate(additions(informer), 1):
@@ -44,6 +46,7 @@ async def fill(
         if not number % _TURN:
             await asyncio.sleep(0 if is_leading() else _PAUSES * (used() - began))
             began = used()
+    # Without an await: a batch that came in between would be lost.
     for batch in missed:
         state.apply_batch(batch, clock())
     missed.clear()

@@ -26,6 +26,7 @@ from podsched.lib.processes import dying_with_parent, end_process, send_signal
 from podsched.lib.tasks import TaskSet
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 
+#: Seconds before a process that has ended is started again, at first and at most.
 FIRST_RESTART_PAUSE = 0.2
 LONGEST_RESTART_PAUSE = 5.0
 #: Restarts after which ``wait_ready`` gives up.

@@ -283,6 +283,8 @@ class Connection(asyncio.Protocol):
         if self._protocol is None:
             self._protocol = self._listener.make()
             self._protocol.connection_made(self._transport)
+        # A request begins. Its time is not prolonged by further bytes, else one byte every few
+        # seconds would keep the connection for ever.
         if self._timer is not None and not self._hurried:
             self._abort_after(REQUEST_SECONDS)
             self._hurried = True
