@@ -138,6 +138,7 @@ class Channels:
 
     def leave(self, endpoint: str) -> None:
         """Switch to the next endpoint, unless ``endpoint`` is no longer in use."""
+        # Another call may have switched already; a second switch could lead back to a bad server.
         if endpoint == self.endpoint:
             self._at = (self._at + 1) % len(self.endpoints)
         if self._files is not None and self._files.changed(keeps_certificates(_log)):

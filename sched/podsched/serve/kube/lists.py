@@ -29,6 +29,8 @@ async def pages(
 
     Raises ClientError, Compacted if paging took too long.
     """
+    # Without a resourceVersion, so that the list has all writes made before; with client-go's "0"
+    # the API server may answer from a cache that lags.
     asked = {"limit": _PAGE, **(params or {})}
     while True:
         page = await http.request("GET", path, params=asked, headers=headers)

@@ -86,6 +86,7 @@ class PodWrites:
     ) -> v1.BatchResult:
         body = writes.eviction(wanted)
         try:
+            # 429 is a budget's refusal here, and not that of an overloaded server.
             return await self._fenced.write(
                 "POST", f"{path}/eviction", body, fence, repeatable=False, retry_after=False
             )

@@ -30,6 +30,7 @@ _BY_REASON: Final[Mapping[str, type[ClientError]]] = {
     "ServerTimeout": errors.Unavailable,
     "ServiceUnavailable": errors.Unavailable,
 }
+#: 502 and 504 come from proxies, which may have passed the request on.
 _BY_STATUS: Final[Mapping[int, type[ClientError]]] = {
     400: errors.Invalid,
     401: errors.Unauthorized,

@@ -55,6 +55,7 @@ def unary(
             grpc_call.request = _decoded(parse, await grpc_call.only_request())
             grpc_call.charge_items()
             response = grpc_call.response = await handle(grpc_call.request)
+            # No await since it was encoded: the flow's next large response must wait for this one.
             grpc_call.count_unread(response)
             grpc_call.add_warnings_to_trailers()
             return response

@@ -108,6 +108,8 @@ class CertificateSigner:
         seen = (0, 0)
         cleaned = self._now()
         while True:
+            # Before the look, so that a change during it ends the wait below; shared with other
+            # tasks, so it is shielded there from the timeout.
             changed = self._cache.progress.next_change()
             now = (self._cache.last_change(REQUESTS), self._cache.last_change(_NODE))
             if now != seen and (not self._cache.objects(REQUESTS) or await self.handle_all()):

@@ -108,6 +108,7 @@ class Deleter:
         request = DeleteRequest(grace_period_seconds=0)
 
         def change(found: Entry) -> Step | None:
+            # The pod may be gone since it was marked, and another one may have its name.
             same = found.message.metadata.uid == entry.message.metadata.uid
             return self._removal(found, request) if same and can_be_removed(found.message) else None
 

@@ -162,6 +162,7 @@ class Replicas:
                 elif message.HasField("answer"):
                     replica.deliver(message.answer)
         finally:
+            # Ends ``serve``, which raises the error of this task, if there is one.
             replica.outbox.put_nowait(None)
 
     # ------------------------------------------------------------------ questions
@@ -202,6 +203,7 @@ class Replicas:
 
         For questions with a single answer. If a replica fails, its error is in place of the answer.
         """
+        # Without any replica, ``_chosen`` raises the error.
         names = self.names() or [self._chosen("").state.identity]
         asked = (self.ask_once(question, name) for name in names)
         answers: list[tuple[str, Answer | ApiError]] = []

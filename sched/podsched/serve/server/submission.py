@@ -99,6 +99,7 @@ class PodSubmission:
                 yield batch_response(await self._creator.create_many(_pods(taken)))
             if self._closing:
                 raise errors.shutting_down()
+            # Raises the error that ended the client's stream, if one did.
             await reading
         finally:
             self._reading.discard(reading)

@@ -58,6 +58,7 @@ class LeaderSearch:
         members = self._members
         # Another one may be used by the time of the answer.
         leader: int | None = members.position
+        # Usually the member in use still leads; then one question is enough.
         if not await self._leads(members.position):
             leader = await self._first_leader()
         if leader is None:

@@ -96,6 +96,7 @@ class JwtVerifier:
             raise TokenRejected(f"it is longer than {_LONGEST_TOKEN} characters")
 
         key = hashlib.sha256(token.encode()).digest()
+        # What was verified is not verified again; ``pipeline`` checks the expiry in each call.
         identity = self._good.get(key)
         if identity is None:
             identity = self._verified(token)
@@ -166,6 +167,7 @@ class JwtVerifier:
 
     def _use(self, keys: Mapping[str, pyjwt.PyJWK]) -> None:
         self._keys = keys
+        # A key may have been withdrawn, and with it the tokens that it has signed.
         self._good.clear()
         _log.info("Keys of the tokens' issuer loaded", issuer=self.issuer, keys=len(keys))
 

@@ -265,6 +265,7 @@ class LagProbe:
     def _measure(self, due: float) -> None:
         self.timer = None
         now = self._clock()
+        # First, since ``adjust`` leaves out the delay that this measures.
         self._flows.measure(processor_time_of_thread(), now)
         self._flows.loop.adjust(now - due)
         if self._flows.competing:

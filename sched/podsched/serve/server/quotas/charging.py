@@ -126,6 +126,7 @@ class QuotaCharging:
             for index, item in enumerate(items)
             if item.usage is not None
         }
+        # The charged ones are queued first, so that both are written at the same time.
         others = [item for item in items if item.usage is None]
         done = iter(await self._new_objects.create(others, fence))
         return [
