@@ -92,6 +92,7 @@ class ShardSync:
         if not self._actor.ready:
             self._complete = False
             await self._actor.ensure()
+            # A new actor has no rows, and an adopted one has dropped those that it had.
             self._encoder.restart()
         took, began = 0.0, perf_counter()
         delta = self._encoder.encode(ROWS_PER_DELTA)

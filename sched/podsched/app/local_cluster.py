@@ -74,6 +74,7 @@ class LocalCluster:
     async def _start(self) -> None:
         options = self.specs.options
         self.tls.make_missing(self.specs.hosts())
+        # First, and in the background, because it takes some seconds.
         if options.evaluator != "local":
             self._tell("Ray, in the background")
             self.ray = LocalRay(log_dir=self.log_dir, tls=self.tls.files_of("ray"))

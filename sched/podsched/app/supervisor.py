@@ -192,6 +192,7 @@ class ManagedProcess:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                # Ctrl-C must not reach it directly: the parent ends its children in order.
                 start_new_session=True,
             )
         finally:

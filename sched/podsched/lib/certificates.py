@@ -174,6 +174,7 @@ def renewed(authority: Pair, before: x509.Certificate, days: int) -> Pair:
     issuer = authority.certificate.subject
     builder = _builder(before.subject, issuer, key.public_key(), _after(days))
     for extension in before.extensions:
+        # It identifies the key, so ``_builder`` has added that of the new one.
         if extension.oid != ExtensionOID.SUBJECT_KEY_IDENTIFIER:
             builder = builder.add_extension(extension.value, extension.critical)
     return Pair(builder.sign(authority.key, hashes.SHA256()), key)

@@ -263,6 +263,7 @@ class Connection(asyncio.Protocol):
         if self._listener.tls is None:
             self.listen_to(transport)
         else:
+            # The handshake begins in a task: until then, its bytes must not be taken for a request.
             transport.pause_reading()
             self._listener.secure(self, transport)
 

@@ -58,6 +58,7 @@ class ReplicaSetController(WorkloadController):
 
     def _scale(self, seen: _Seen) -> None:
         key, item, owned, active, _ = seen
+        # Those that are being created or adopted count: else others would be made in their place.
         missing = item.spec.replicas - len(active) - len(owned.creating) - len(owned.adoptable)
         if missing > 0:
             count = self._pod_writes.room(owned, missing)

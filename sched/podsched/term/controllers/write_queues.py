@@ -193,6 +193,8 @@ class WriteQueues:
             for kind in _CONTENT:
                 left += await self._cluster.delete_collection(kind, name, fence=self._fence)
                 if left and kind == "Pod":
+                    # As Kubernetes since 1.33 (OrderedNamespaceDeletion): what protects pods, such
+                    # as a NetworkPolicy, stays until they are gone.
                     break
             # Objects without grace period and finalizers are deleted by the call that counts them.
             results += await self._cluster.delete_many([write.request], fence=self._fence)
