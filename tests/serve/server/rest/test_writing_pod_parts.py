@@ -106,19 +106,25 @@ async def test_a_resize_changes_cpu_and_memory(kube: KubeClient) -> None:
     assert "pod updates may not change fields other than" in plain.json["message"]
 
 
-async def test_a_pod_that_was_created_over_grpc_is_labelled_and_resized(
-    kube: KubeClient, world: World
-) -> None:
-    """REST writes its amounts as Kubernetes does, which changes none of them."""
+async def create_over_grpc(world: World) -> None:
+    """Create a pod whose amounts are written in another way than REST writes them."""
     amounts = {"cpu": "1000m", "memory": "1024Mi", "ephemeral-storage": "2048Mi"}
     container = {"name": "main", "image": "app:1", "resources": {"requests": amounts}}
     metadata = {"name": "web", "namespace": "default"}
     written = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
     manifest = {**written, "spec": {"containers": [container]}}
     await world.core.creator.create(from_manifest(manifest).message)
+
+
+async def test_a_pod_that_was_created_over_grpc_is_labelled(kube: KubeClient, world: World) -> None:
+    await create_over_grpc(world)
     labelled = await patched(kube, "", {"metadata": {"labels": {"a": "b"}}})
     assert labelled.status == 200, labelled.json
     assert labelled.json["metadata"]["generation"] == 1
+
+
+async def test_a_pod_that_was_created_over_grpc_is_resized(kube: KubeClient, world: World) -> None:
+    await create_over_grpc(world)
     resized = await patched(kube, "resize", resize({"requests": {"cpu": "2"}}))
     assert resized.status == 200, resized.json
 
