@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from pathlib import Path
 
@@ -304,3 +305,26 @@ async def test_a_name_that_is_too_long_in_bytes_fails_and_the_signer_goes_on(
     item = await signing.ask(BOOTSTRAP, user="system:node:" + "é" * 30)
     assert not item.status.certificate
     assert states(item) == ["Approved", "Failed"]
+
+
+@pytest.mark.looptime
+async def test_requests_are_handled_after_a_restore_of_etcd_to_the_same_revision(
+    signing: Signing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = signing.world.core.cache
+    await signing.ask(BOOTSTRAP)
+    handled: list[int] = []
+
+    async def handle_all() -> bool:
+        handled.append(cache.loads)
+        return True
+
+    monkeypatch.setattr(signing.signer, "handle_all", handle_all)
+    requests = list(cache.objects(KINDS["CertificateSigningRequest"]).values())
+    cache.load(requests, cache.revision)
+    running = asyncio.create_task(signing.signer.run())
+    await asyncio.sleep(1)
+    cache.load(requests, cache.revision)
+    await asyncio.sleep(1)
+    running.cancel()
+    assert handled == [cache.loads - 1, cache.loads]

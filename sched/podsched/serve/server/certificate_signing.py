@@ -105,13 +105,14 @@ class CertificateSigner:
 
     async def run(self) -> None:
         """Handle requests until cancelled."""
-        seen = (0, 0)
+        seen: tuple[int, ...] = ()
         cleaned = self._now()
         while True:
             # Before the look, so that a change during it ends the wait below; shared with other
             # tasks, so it is shielded there from the timeout.
             changed = self._cache.progress.next_change()
-            now = (self._cache.last_change(REQUESTS), self._cache.last_change(_NODE))
+            # After a restore of etcd from a backup, other changes may have the same revisions.
+            now = (self._cache.loads, *map(self._cache.last_change, (REQUESTS, _NODE)))
             if now != seen and (not self._cache.objects(REQUESTS) or await self.handle_all()):
                 seen = now
             if self._now() - cleaned >= _CLEAN_EVERY:
