@@ -71,6 +71,19 @@ async def test_who_comes_with_a_revision_of_the_lost_history_is_told_to_list_aga
     assert caught.value.reason == "COMPACTED"
 
 
+async def test_a_list_that_goes_on_from_a_lost_state_is_refused(world: World) -> None:
+    """OUT_OF_RANGE: list again; not that the store is unavailable."""
+    await world.core.creator.create_many([pod("a"), pod("b")])
+    backup = world.store.backup()
+    await world.core.creator.create(pod("lost"))
+    first = await world.core.lister.page(v1.ListRequest(kind="Pod", limit=1))
+    world.store.restore(backup)
+    await eventually("the cache goes back", lambda: world.core.cache.revision < first.revision)
+    with pytest.raises(ApiError) as caught:
+        await world.core.lister.page(v1.ListRequest(kind="Pod", **{"continue": first.token}))
+    assert caught.value.reason == "COMPACTED"
+
+
 async def test_who_waits_for_a_revision_of_the_lost_history_waits_no_longer(world: World) -> None:
     waiting = asyncio.create_task(
         world.core.cache.progress.wait_for(world.core.cache.revision + 1000)

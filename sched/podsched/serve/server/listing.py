@@ -96,10 +96,10 @@ class Lister:
                 revision, after = at_revision, ""
             else:
                 revision, after = await self._latest(request), ""
+            await self._check_reached(revision)
             # The cache has only current objects. They are also those at an earlier revision if
             # none of the kind has changed since.
-            # And a token may be of a server that is ahead of this one.
-            if self._cache.last_change(kind) > revision or self._cache.revision < revision:
+            if self._cache.last_change(kind) > revision:
                 return await self._from_etcd(request, scope, revision, after)
         except StoreError as error:
             raise errors.of_store(error) from error
@@ -113,6 +113,17 @@ class Lister:
         if after:
             start = bisect_right(entries, after, start, end, key=_by_key)
         return await self._from_cache(scope, entries[start:end], revision, request.limit)
+
+    async def _check_reached(self, revision: int) -> None:
+        """Raise ApiError OUT_OF_RANGE if etcd has not reached a revision.
+
+        A token may be of a server that is ahead of this one, or of a state that etcd has lost
+        because it was restored from a backup.
+        """
+        if self._cache.revision < revision:
+            await self._reflector.wait_until_fresh()
+        if self._cache.revision < revision:
+            raise errors.expired("The store has lost the state of the provided continue parameter")
 
     async def _latest(self, request: ListRequest) -> int:
         """Return the cache's revision, made fresh first unless the request allows a stale one."""
