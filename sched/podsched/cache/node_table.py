@@ -25,6 +25,7 @@ from podsched.framework.nodes import PREFER_AVOID_PODS, Int64s, normalized_image
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
+#: Rows of an empty table, and the least number by which it grows.
 FIRST_SIZE = 64
 
 TaintKey = tuple[tuple[str, str, str], ...]

@@ -140,6 +140,7 @@ class AcceleratedDecider(Decider):
         ``traceparent`` is that of the attempt.
         """
         remote = self._remote_dry_run
+        # Before anything is planned: planning in vain took a third of a preemptor's CPU.
         if remote is None or not self._sends_dry_runs(decision):
             return False
         return await try_ahead(

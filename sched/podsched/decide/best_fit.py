@@ -131,6 +131,7 @@ class Domains:
         count = min(max(0, most - gaps), fitting * size)
         if done + count < max(1, needed):
             return Filled((), (done + count) // size)
+        # Whole slices, rounded up: the last one may have fewer members, and takes the room of one.
         need = -(-count // size)
         while level is not None and not required and at and whole[at].max() < need:
             at -= 1

@@ -155,6 +155,7 @@ class GroupMembers:
         """Return how many of the leading members may use exactly these nodes."""
         if self._nodes_of is None:
             return len(members)
+        # By identity (``NodesOf``): a set may have 10,000 names.
         others = (i for i, q in enumerate(members) if self.allowed(q.info) is not allowed)
         return next(others, len(members))
 

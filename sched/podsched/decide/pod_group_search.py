@@ -35,6 +35,7 @@ from podsched.framework.pod_groups import GroupTrial
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.v1 import objects_pb2 as v1
 
+#: Max choices, each a member on a node or left out, in all searches of a decision together.
 MAX_STEPS: Final = 2000
 #: There is no search for larger groups: each member is a level of the recursion.
 MAX_MEMBERS: Final = 128

@@ -20,6 +20,7 @@ Bits = NDArray[np.uint64]
 Rows = NDArray[np.intp]
 Scores = NDArray[np.int64]
 
+#: Max reasons of one plugin: each is a bit of a 64-bit word.
 MAX_REASONS = 64
 #: Up to this many rows, a loop over single cells is faster than NumPy, which takes at least 0.5 µs
 #: per call.

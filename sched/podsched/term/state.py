@@ -184,7 +184,8 @@ class SchedulingState:
         """Drop all pods and objects, one pod at a step; the state must not be used after it.
 
         The tasks of a term and the state refer to each other in cycles. Without this, the pods of a
-        state that was replaced would stay until a full collection of garbage.
+        state that was replaced would stay until a full collection of garbage. That held the event
+        loop for 0.6 s, so a standby took over.
         """
         pods = list(self.cache.cluster.pods.values())
         if self._decider is not None:

@@ -113,6 +113,7 @@ class BatchLookahead:
         # Look at the pods only now: a class without look-ahead has a round for each pod, and going
         # through all pods in each round would be quadratic.
         pods = self._independent(self._unnominated(pods))
+        # For one pod the evaluation knows the best row already.
         if len(pods) < 2:
             return Chosen()
         evaluation = self._evaluation

@@ -62,6 +62,7 @@ class PreFilterMerge:
         self.node_names = result.node_names if mine is None else mine & result.node_names
         if self.node_names:
             return True
+        # kube-scheduler's two texts, word for word.
         if len(self.plugins) == 1:
             self.status = unresolvable(f"node(s) didn't satisfy plugin {name}")
         else:

@@ -198,7 +198,8 @@ class Projections:
             try:
                 current = self._all_current(pod, known, whole)
             except (PluginFailure, TypeError):
-                # The evaluation fails in the same way and reports it.
+                # The evaluation fails in the same way and reports it. With the class's id, because
+                # the projections that would tell other classes apart are unknown.
                 return (number, "class", cls.id, _FAILED)
         return (number, cls.priority if self._cluster.nominator.nodes() else None, *current)
 

@@ -122,7 +122,8 @@ def _code_of(result: object) -> Code:
     return result.code if isinstance(result, Status) else Code.SUCCESS
 
 
-#: The codes' texts, precomputed because computing one takes as long as running a fast plugin.
+#: The codes' texts by the code's number, which has no gaps. Precomputed, because computing one
+#: takes as long as running a fast plugin.
 _TEXTS: Final = tuple(code.text for code in Code)
 
 

@@ -75,6 +75,7 @@ def _permit(runtime: ProfileRuntime, assignment: Assignment) -> tuple[Status, di
             )
         except PluginFailure as failure:
             return failure.status, {}
+        # The other plugins are asked all the same: one of them may reject the pod.
         if result.status.code is Code.WAIT:
             timeouts[named.name] = result.timeout
         elif not result.status.ok:

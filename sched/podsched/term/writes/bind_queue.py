@@ -169,6 +169,7 @@ class BindQueue:
 
     def start(self, tasks: TaskSet) -> None:
         """Start the workers that send what is submitted."""
+        # As many as there may be calls, overdue ones included.
         for number in range(IN_FLIGHT + MOST_OVERDUE):
             tasks.start(self._work(), f"bind {number}", endless=True)
 
@@ -186,6 +187,7 @@ class BindQueue:
             self._end_turn(call)
 
     def _end_turn(self, call: object) -> None:
+        # Only once: both the timer and the end of the call come here.
         if call in self._in_time:
             self._in_time.remove(call)
             self._turns.release()
