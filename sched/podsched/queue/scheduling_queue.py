@@ -198,6 +198,7 @@ class SchedulingQueue:
         # Most events in an idle cluster end here.
         if not len(self.in_flight) and not len(self.pending.unschedulable):
             return 0
+        # An event that no plugin registered for is not kept for pods in flight either.
         if not event.is_wildcard and not self._hints.matching(event):
             return 0
         helped = self.pending.unschedulable.helped(event, old, new, max_priority)

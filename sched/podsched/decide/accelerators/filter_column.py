@@ -39,6 +39,7 @@ class FilterColumn:
     def clear(self, size: int) -> None:
         """Forget everything and make room for ``size`` rows."""
         self.size = size
+        # New objects, because other columns may share the old ones (``adopt``).
         self.bits = _NO_BITS
         self.reasons = []
         self.rejects = False
@@ -67,6 +68,7 @@ class FilterColumn:
 
     def adopt(self, other: FilterColumn) -> None:
         """Share the arrays of another column of the plugin."""
+        # The list of reasons as well: whoever writes to the bits must number reasons alike.
         self.size, self.bits, self.reasons = other.size, other.bits, other.reasons
         self.rejects = other.rejects
 

@@ -172,9 +172,11 @@ def keeps_others_without(column: ScoreColumn, rows: Rows) -> Bools:
     """Return for each row whether no other row's score changes if the row becomes infeasible."""
     if column.depends_on_feasible:
         return np.zeros(len(rows), dtype=np.bool_)
+    # If all raw scores are equal, the extremes stay the same without any of the rows.
     if not column.normalizes or (column.by_extremes and column.low == column.high):
         return np.ones(len(rows), dtype=np.bool_)
     if not column.by_extremes:
         return np.zeros(len(rows), dtype=np.bool_)
+    # A row that holds an extreme may be the only one. Counting the others would be a pass over all.
     raw = column.raw[rows]
     return np.not_equal(raw, column.low) & np.not_equal(raw, column.high)

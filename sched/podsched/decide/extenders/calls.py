@@ -168,6 +168,7 @@ class Extenders:
 
     def binders(self, spec: v1.PodSpec) -> list[ExtenderClient]:
         """Return the extenders that bind pods of this spec."""
+        # At most one, because a configuration has at most one extender that binds.
         return [c for c in self._clients if c.config.bind_verb and c.is_interested(spec)]
 
     async def close(self) -> None:

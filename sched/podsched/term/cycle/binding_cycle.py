@@ -139,6 +139,7 @@ class BindingCycle(TermPart):
         if at_once:
             # Not earlier, because a rejected pod in flight needs the events since its pop.
             self._state.queue.in_flight.done(*[a.queued.info.uid for a in assignments])
+        # Then the loop goes on to decide at once, and those bindings may share the call.
         others_follow = at_once and len(self._state.queue.pending.active) > 0
         self._queue.submit(assignments, others_follow=others_follow)
 
@@ -169,6 +170,7 @@ class BindingCycle(TermPart):
     async def _bind_by_extender(self, assignment: Assignment, client: ExtenderClient) -> None:
         with working_on(assignment.pod.pod):
             status = await self._with_extenders.outcome(client, assignment)
+        # As in kube-scheduler, the plugins bind a pod whose ignorable extender has failed.
         if status.skipped:
             self._bind_by_plugins([assignment], at_once=False)
         elif status.ok:

@@ -144,6 +144,7 @@ class EventRecorder:
             if event.count == 1:
                 new.append(event)
             else:
+                # Of several repetitions in a call only the last is written: it has their count.
                 repeated[event.metadata.name] = event
         await self._write(new, list(repeated.values()))
         return ()
