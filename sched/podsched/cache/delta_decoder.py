@@ -36,6 +36,7 @@ class DeltaDecoder:
         elif delta.number != self._next:
             raise DeltaGapError(f"delta {delta.number} came where {self._next} was due")
         self._next = delta.number + 1
+        # Rows and classes first: the nodes and pods below name them.
         self.columns.reserve(delta.size)
         self.learn(delta.classes)
         self._apply_gone(delta)

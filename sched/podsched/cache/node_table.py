@@ -214,6 +214,7 @@ class NodeTable:
         """Empty the row and free it; ``keep_row``: later, because the node may return."""
         known = self._rows[row]
         assert known is not None
+        # Everything is as in an unused row again: the next node must find nothing of this one.
         self._update_allocatable(row, known, {})
         self.labels.put(row, {})
         self.taint_set.array[row] = 0

@@ -81,7 +81,7 @@ class GroupDecision:
 
 
 def member_order(queued: QueuedPodInfo) -> tuple[int, float, int]:
-    """Sort key of members: higher priority first, then the earlier first attempt."""
+    """Return kube-scheduler's order of members: higher priority first, then first attempt."""
     return -queued.info.priority, queued.initial_attempt_timestamp or 0.0, queued.sequence
 
 

@@ -201,7 +201,7 @@ class PodGroupSearch:
             for number, fitting in rows.items():
                 yield from ((number, row) for row in self._different(fitting))
             return
-        # Members that fit no node now never will, because placing others makes no room for them.
+        # As in ``_learn_nodes``: members that fit no node in this state never will.
         stuck = sum(self._kinds[number].left for number, fitting in rows.items() if not fitting)
         free = {number: self._different(fitting) for number, fitting in rows.items() if fitting}
         if stuck > spare or not free:
@@ -231,6 +231,7 @@ class PodGroupSearch:
         names = self._compared_resources()
         free = [nodes.allocatable(name) - nodes.requested(name) for name in names]
         for row, kinds in fitting.items():
+            # Then no node stands for another one.
             if self._nodes_differ:
                 self._likeness[row] = row
                 continue
@@ -243,6 +244,7 @@ class PodGroupSearch:
             )
         fits = zip(self._kinds, rows, strict=True)
         possible = sum(len(kind.members) for kind, found in fits if found)
+        # Members that fit nowhere now never will, because placing others makes no room for them.
         if self._only_harder and possible < self._needed:
             self.proved = True
             return False

@@ -205,6 +205,7 @@ def _placed(
     names: Sequence[str],
 ) -> list[Decision]:
     pods = iter(queued)
+    # A copy of the state for each pod, because Reserve and the binding cycle write to it.
     return [
         Decision(
             next(pods),

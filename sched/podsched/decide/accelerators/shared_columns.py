@@ -146,6 +146,7 @@ class SharedColumns:
             return True
         raw = ask(None)
         dead = self._rows()[1]
+        # Scores of rows without a node are undefined, and the check looks at every element.
         if len(dead):
             raw[dead] = 0
         if not _in_range(column, raw):

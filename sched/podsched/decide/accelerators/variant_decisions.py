@@ -166,6 +166,7 @@ class VariantDecisions:
         if choice is None:
             return None, None
         kept = None
+        # Before the pod is assumed: rows are scored again. A failure costs only the details.
         if details:
             with contextlib.suppress(PluginFailure):
                 began, found = time.monotonic(), variants.details(pod, choice)

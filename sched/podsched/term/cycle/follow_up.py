@@ -95,6 +95,7 @@ class FollowUp(TermPart):
             status, timeouts = run_permit(runtime, assignment)
             traces.phase(queued, SpanName.PERMIT, began, self._clock(), status.message)
         if not status.ok:
+            # The others of its group are undone, too, if they are too few without it.
             if assignment.group is not None:
                 assignment.group.rejected(assignment, status)
             else:

@@ -119,6 +119,7 @@ class PodGroupFollowUp(TermPart):
             post_filter = PostFilterResult(unschedulable(_message(decided)), nominated)
             self._follow_up.no_node_fits(decided.runtime, decision, post_filter)
             return
+        # It found a node, but Reserve rejected it, or the group cannot start with those that did.
         self._patches.write(decision.state, queued.info, try_again=True)
         if failure is not None and failure.code is Code.ERROR:
             self._failures.fail_with_error(queued, failure.message)
@@ -129,6 +130,8 @@ class PodGroupFollowUp(TermPart):
         if failure is not None:
             message, rejectors = failure.message, {failure.plugin}
         else:
+            # It waits for the events that may help the members without a node: the group then
+            # starts with it.
             reasons = (REASON_UNSCHEDULABLE, result.waiting.message, _WAITED)
             message = ", ".join(filter(None, reasons))
             rejecting = set[str]() if result.status.ok else result.rejecting

@@ -270,6 +270,7 @@ class SchedulingCycle(TermPart):
                 continue
             self._notes.began(began)
             decision = await extended.decide(runtime, queued, self._meter.traces.of(queued))
+            # The pod was deleted or bound during the calls; ``skip`` ends its attempt.
             if decision is None:
                 self._follow_up.skip(queued)
                 continue

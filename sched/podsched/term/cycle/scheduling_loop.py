@@ -106,6 +106,7 @@ class SchedulingLoop(TermPart):
         activator = Activator(state.queue, clock)
         log = given.meter.plugins.log
         return TermParts(
+            # Not by ``asdict``, which copies all that the fields contain.
             **{field.name: getattr(given, field.name) for field in fields(given)},
             tasks=tasks,
             clock=clock,

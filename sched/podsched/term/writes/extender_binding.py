@@ -118,6 +118,7 @@ class ExtenderBindings:
             except ClientError as failure:
                 _log.info("Could not read a pod", pod=wanted.key, error=str(failure))
             else:
+                # It is bound, or gone and another pod has its name: this revision shows which.
                 if isinstance(pod, Pod) and (pod.metadata.uid != wanted.uid or pod.spec.node_name):
                     return int(pod.metadata.resource_version)
             await asyncio.sleep(_READ_EVERY)

@@ -91,6 +91,7 @@ class GroupConditions:
         unseen.wanted |= wanted
         unseen.number += 1
         unseen.sent = False
+        # With copies: the patch is made when it is sent, and later calls change these.
         patch = partial(
             _conditions_patch, group, status, dict(unseen.wanted), dict(unseen.changed), now
         )
