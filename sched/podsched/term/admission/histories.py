@@ -99,6 +99,7 @@ def weight_of(item: LocalQueue) -> float:
 def stored_history(item: LocalQueue) -> History:
     """Return the history in the status of a LocalQueue. Raises QuantityError."""
     status = item.status.fair_sharing.admission_fair_sharing_status
+    # The status has cores, and the queues count thousandths of them (``queues.amounts``).
     consumed = {
         name: float(parse(text)) * (1000 if name == "cpu" else 1)
         for name, text in status.consumed_resources.items()

@@ -33,6 +33,7 @@ from podsched.term.admission.units import Unit
 
 #: Seconds that an eviction and its confirmation may take beyond the grace period.
 SLACK: Final = 5.0
+#: Kubernetes' terminationGracePeriodSeconds of a pod that names none.
 _DEFAULT_GRACE: Final = 30
 #: Digits of a number of seconds; the API refuses longer ones.
 _MOST_DIGITS: Final = 10

@@ -47,6 +47,7 @@ from podsched.serve.server.entries import Entry
 _CLASS = KINDS["PriorityClass"]
 _SYSTEM = "kube-system"
 _RBAC = (Role, ClusterRole, RoleBinding, ClusterRoleBinding)
+#: Max missing rights that an error names.
 _MAX_SHOWN = 10
 
 
@@ -61,6 +62,7 @@ def check_creation(kind: Kind, new: AnyObject) -> None:
     if own.node is not None:
         own.node.check_creation(kind, new, own.uid_of_node)
     elif isinstance(new, Pod) and new.spec.node_name:
+        # Its creation binds it. Kubernetes asks for no right beyond that to create pods.
         own.check("create", kind, namespace, metadata.name, "binding")
 
 

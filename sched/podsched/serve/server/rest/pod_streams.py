@@ -63,6 +63,7 @@ class PodStreams:
         options = _log_options(request.query, target.name)
         pod = await self._lookup.pod(target.namespace, target.name)
         container = _container(pod, request.query.get("container", ""))
+        # As in Kubernetes, a pod that waits for a node has an empty log: that is no error.
         if not pod.spec.node_name:
             return Answer(b"", 204, TEXT)
         endpoint = await self._lookup.of_pod(pod)
@@ -113,6 +114,7 @@ class PodStreams:
         held: ExitStack,
     ) -> Answer:
         """Switch protocols with a pod's kubelet."""
+        # A WebSocket is asked for by GET: by its verb alone, who may only read could run commands.
         for verb in {target.verb, "create"}:
             kind = target.resource.kind
             rights().check(verb, kind, target.namespace, target.name, target.subresource)
