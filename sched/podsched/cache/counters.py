@@ -106,6 +106,7 @@ class Counters:
         saved = versions.saved
         for counter, amount in usage.counters:
             counter.add(row, amount * pods)
+            # Noted before it is set: a trial restores the version of before.
             if saved is not None:
                 saved.note(counter)
             counter.version = version

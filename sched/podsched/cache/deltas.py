@@ -30,6 +30,7 @@ class DeltaGapError(Exception):
 
 def shard_of(node_name: str, shards: int) -> int:
     """Return the shard (0..shards-1) that holds a node; the same in every process."""
+    # Not ``hash``, whose values differ between processes.
     return zlib.crc32(node_name.encode()) % shards
 
 
@@ -124,6 +125,7 @@ def make_class(content: ClassContent) -> tuple[PodClass, v1.Pod]:
     if content.controller is not None:
         kind, name, uid = content.controller
         message.metadata.owner_references.add(kind=kind, name=name, uid=uid, controller=True)
+    # With a shape of its own and an undivided spec: sharing them only saves time and memory.
     cls = PodClass(
         id=content.id,
         namespace=content.namespace,

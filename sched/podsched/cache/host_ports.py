@@ -95,5 +95,6 @@ class ForkedPorts:
     @property
     def rows(self) -> Rows:
         """The rows with a port in use, ascending."""
+        # ``on`` drops rows whose pods with ports were all removed here.
         maybe = {*np.flatnonzero(np.isin(self._rows, self._base.rows)).tolist(), *self._own}
         return np.array(sorted(filter(self.on, maybe)), dtype=np.intp)

@@ -208,7 +208,7 @@ class ClusterState:
         if known is None or group is None or name not in group:
             return False
         old = group.pop(name)
-        # The kind stays even if it is empty: its version must not start again.
+        # The kind stays even if it is empty, with its version and its indexes.
         if not group:
             del known.by_namespace[namespace]
         self._changed(kind, old.metadata, old, None)

@@ -74,6 +74,7 @@ class Terms:
         for term in dict.fromkeys(terms):
             known = self._term(family, term)
             amount = terms.count(term)
+            # Each pod changes both: the term's total here, and its counter by row.
             usage.terms.append((known, amount))
             usage.count_in(self._table.of[known.query], amount)
             self.change(known, amount * sum(usage.rows.values()))

@@ -107,6 +107,7 @@ def read_pod_group(message: v1.PodGroup) -> PodGroup:
     """Return the parts of a PodGroup object that decisions read."""
     spec = message.spec
     policy = spec.scheduling_policy
+    # The API allows at most one constraint.
     topology = spec.scheduling_constraints.topology
     annotations = message.metadata.annotations
     preferred = annotations.get(PREFERRED_TOPOLOGY, "").split(",")[:MAX_LEVELS]

@@ -186,6 +186,7 @@ class ClassScores:
         for column in columns:
             raw = score_one(column.named, self._state, pod, nodes, rows)
             column.put(rows, raw)
+            # Where raw scores are the final ones, only a score out of range is left to be noticed.
             if not (column.is_final and in_range(raw)):
                 to_weigh.append(column)
         return to_weigh

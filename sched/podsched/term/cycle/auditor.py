@@ -107,6 +107,7 @@ class Auditor:
     def _look_at(self, queued: QueuedPodInfo) -> MissedWakeUp | None:
         pod = queued.info
         runtime = self._state.profiles.get(pod.cls.scheduler_name)
+        # A plugin that returned Pending waits for something that no filter shows.
         if runtime is None or queued.pending_plugins:
             return None
         if unit_key(pod) in self._state.admission.units:

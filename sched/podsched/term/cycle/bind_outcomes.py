@@ -69,6 +69,7 @@ class BindOutcomes(TermPart):
         self._ended()
         self._meter.binding.bind_overtaken_total.inc()
         self._overtaken.append((revision, assignment))
+        # The informer may have shown the other binding before this answer came.
         self.caught_up()
 
     def caught_up(self) -> None:

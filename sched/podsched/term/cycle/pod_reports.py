@@ -49,6 +49,7 @@ def status_patch(pod: PodInfo, failure: Failure) -> api_pb2.PodStatusPatch | Non
         and present.reason == failure.reason
         and present.message == failure.message
     )
+    # As in kube-scheduler's ``updatePod``: each attempt would write the same status again.
     nominated = failure.nominated_node_name
     if same and (nominated is None or nominated == pod.pod.status.nominated_node_name):
         return None
@@ -85,6 +86,7 @@ class PodReports:
             if scheduler not in self._state.profiles:
                 continue
             message = f"the pod cannot be used and is ignored until it changes: {reason}"
+            # From the message alone: a pod that is set aside has no ``PodInfo``.
             metadata = pod.metadata
             self._recorder.record(
                 metadata,

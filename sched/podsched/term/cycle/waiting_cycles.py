@@ -126,7 +126,11 @@ class WaitingCycles(TermPart):
         return status
 
     def _publish(self, assignment: Assignment) -> None:
-        """Write the node of a pod that waits to its status, so that the next leader keeps it."""
+        """Write the node of a pod that waits to its status, so that the next leader keeps it.
+
+        kube-scheduler does so before any work of PreBind (NominatedNodeNameForExpectation); here,
+        pods whose PreBind only writes are bound without it.
+        """
         self._reports.write_nomination(assignment.pod, assignment.node_name)
 
     def _waits(self, assignment: Assignment, event: tuple[str, str] | None) -> None:
