@@ -1,4 +1,4 @@
-"""Report to metrics and logs: what the queue reports, and the counts that it keeps for it."""
+"""What the queue reports to metrics and logs, and the counts that it keeps for these reports."""
 
 from __future__ import annotations
 

@@ -168,6 +168,7 @@ class SchedulingState:
         changes, pending, anomaly = applied
         if anomaly is not None:
             self.listener.anomaly(anomaly)
+        # First: a new member of a group, once in the queue, would be woken by its own addition.
         if changes:
             self.wake(applied, now)
         if pending is not None:

@@ -171,7 +171,7 @@ class Projections:
     def __init__(self, runtime: ProfileRuntime, cluster: ClusterView) -> None:
         self._runtime = runtime
         self._cluster = cluster
-        # Profiles, and the states of several terms, share classes: each needs its own key there.
+        # Copies of the cluster share classes and have their own projections, which need other keys.
         self._compiled_key = f"projections {next(_instances)}"
         self._fixed = _parts(runtime, f"{self._compiled_key} fixed", of_class=True)
         self._current = _parts(runtime, f"{self._compiled_key} current", of_class=False)
