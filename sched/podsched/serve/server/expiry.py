@@ -61,6 +61,7 @@ class EventExpiry:
 
     async def lease(self) -> int:
         """Return the lease for an event created now, granting one if needed. Raises ApiError."""
+        # One grant at a time, else each event of a burst would get a lease of its own.
         async with self._granting:
             if not self._lease or self._clock() - self._granted > self._ttl / _BUCKETS:
                 life = int(self._ttl + self._ttl / _BUCKETS) + 1

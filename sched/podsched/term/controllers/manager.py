@@ -175,6 +175,7 @@ class ControllerManager:
             try:
                 async with asyncio.timeout(left):
                     await self._wake.wait()
+                    # Within the timeout, so that what is due does not wait for further changes.
                     await asyncio.sleep(_COALESCE)
             except TimeoutError:
                 continue

@@ -134,6 +134,7 @@ class PodsOfOwners:
         return bool(self._uids)
 
     def of(self, uid: str) -> Owned:
+        # Not by index, which would keep an entry of each uid that is asked for.
         return self._owned.get(uid) or Owned()
 
     def owner_changed(self, key: str, owner: AnyObject | None) -> None:

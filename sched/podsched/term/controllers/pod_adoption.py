@@ -71,6 +71,7 @@ class PodAdoption:
         if finalizer:
             change["finalizers"] = [*pod.metadata.finalizers, finalizer]
         creating = self._pods.of(owner.metadata.uid).creating
+        # It counts from now on, so that no other pod is made in its place.
         creating[key] = Creation(
             completion_index(pod.metadata.annotations.get(COMPLETION_INDEX, "")),
             self._pods.now + EXPECTED_FOR,

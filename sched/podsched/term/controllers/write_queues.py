@@ -97,6 +97,7 @@ class Writes:
         """
         write = _QueuedWrite[Any](self.controller, request, retry, tuple(without), done)
         kind = request.kind if isinstance(request, PatchRequest | DeleteRequest) else ""
+        # With the controller's name: none may replace another one's write of the same object.
         self._queues.of(request).put(f"{self.controller} {kind} {key}", write)
 
     def empty(self, namespace: str, uid: str, retry: Callable[[], None]) -> None:
@@ -106,6 +107,7 @@ class Writes:
         self._queues.namespaces.put(namespace, _QueuedWrite(self.controller, request, retry))
 
     def cancel_eviction(self, key: str) -> None:
+        # The key that ``send`` gives an eviction, which has no kind.
         self._queues.evictions.drop(f"{self.controller}  {key}")
 
     def skipped(self, kind: str, key: str, error: Exception) -> None:

@@ -49,6 +49,8 @@ def impersonated(lines: Sequence[tuple[str, str]], own: Identity) -> Identity | 
     for needed in _needed(user, groups, uid, extra):
         check_impersonation(*needed)
     namespace, account = _account_of(user)
+    # As in Kubernetes: an account has its own groups unless others are named, and everyone is
+    # authenticated who does not ask to be anonymous.
     if account and not groups:
         groups = frozenset({SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}"})
     if user == _ANONYMOUS:

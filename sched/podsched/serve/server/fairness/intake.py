@@ -88,6 +88,7 @@ class Intake:
     def release(self, size: int) -> None:
         """Stop counting a request that has been handled, or a response that was read."""
         self.held -= size
+        # Those that wait look again whether this is enough room.
         self._room.set()
 
 

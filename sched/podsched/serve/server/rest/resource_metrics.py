@@ -85,6 +85,7 @@ class ResourceMetrics:
     async def _of_nodes(self, entries: Sequence[Entry]) -> _Show:
         """Read what nodes use; return what shows it of a node."""
         nodes = (cast(Node, entry.message) for entry in entries)
+        # Hollow nodes have no kubelet that could be asked.
         usage = await self._usage.of(node for node in nodes if not is_hollow(node))
 
         def show(entry: Entry) -> dict[str, Any] | None:

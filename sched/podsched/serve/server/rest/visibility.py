@@ -29,6 +29,7 @@ SUBRESOURCE: Final = "pendingworkloads"
 SUMMARY: Final = "PendingWorkloadsSummary"
 #: The kinds of queues by plural.
 QUEUES: Final = {"clusterqueues": "ClusterQueue", "localqueues": "LocalQueue"}
+#: Items of an answer: by default, as in Kueue, and at most.
 _DEFAULT_LIMIT, _LARGEST_LIMIT = 1000, 100_000
 
 
