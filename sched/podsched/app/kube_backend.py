@@ -76,7 +76,6 @@ class KubeBackend:
             LeaseCandidate(self._lease_http, election, identity) if options.coordinated else None
         )
         self._elector: LeaderElector | None = None
-        self._registry = registry
         self.queues = options.queues
 
     async def connect(self) -> LeaseLock:
@@ -89,11 +88,10 @@ class KubeBackend:
         return self._lock
 
     def start(self, tasks: TaskSet, elector: LeaderElector, about: About, answers: Answers) -> None:
-        """See ``Backend``; ``answers`` are not used, and ``about`` only for its metrics."""
+        """See ``Backend``; ``about`` and ``answers`` are not used: nothing asks there."""
         self._elector = elector
         if self._candidate is not None:
             tasks.start(self._candidate.run(), "the LeaseCandidate", endless=True)
-        self._registry.before_collect(about)
 
     def read_leadership(self, source: Source, lock: str) -> None:
         """Return None: replicas write no other Leases there."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import socket
 import time
@@ -28,13 +27,12 @@ from podsched.app.load import LoadMeter
 from podsched.app.process import Process
 from podsched.app.reconfiguring import Reconfiguring
 from podsched.app.replica_page import InformerSource, ReplicaExplainer
+from podsched.app.replica_status import ReplicaStatus
 from podsched.app.shadowing import Shadowing
 from podsched.app.term_runner import TermRunner
 from podsched.app.term_work import ControllerParts, RunnerParts
 from podsched.ask.decisions.log import open_log
 from podsched.ask.web.server import PageServices
-from podsched.ask.web.sources import Leadership
-from podsched.ask.web.sources import Replica as PageReplica
 from podsched.config.load import SchedulerConfiguration, to_public
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.decide.extenders.calls import make_extenders
@@ -63,7 +61,6 @@ from podsched.term.election.elector import LeaderElector
 from podsched.term.election.events import StopReason
 from podsched.term.election.options import ElectionCallbacks, ElectionOptions
 from podsched.v1 import api_pb2
-from podsched.v1.scheduling_pb2 import ReplicaState
 
 _log = get_logger("replica")
 #: Seconds between two checks for a standby of higher priority; the leader hands over at the second
@@ -157,7 +154,6 @@ class Replica:
         )
         self._runner = TermRunner(parts, self._tasks)
         process.registry.before_collect(self._runner.update_gauges)
-        self._lock = options.config.leader_election.lock
         self._racing = False
         self._leading_since = 0.0
         self._source = InformerSource(self._informer)
@@ -197,9 +193,10 @@ class Replica:
         """Run until the process is asked to stop; a bug in any task ends it."""
         expect_no_garbage()
         elector = self._elector = self._make_elector(await self._backend.connect())
+        status = self._status(elector)
         requests = LeaderRequests(
-            self._options.settings.identity or self.identity,
-            self._lock,
+            status.name,
+            status.lock,
             lambda: self._informer.objects("Lease"),
             pause=self._runner.pause,
             hand_over=elector.hand_over,
@@ -210,7 +207,7 @@ class Replica:
             self._options.config,
             self._reconfigure,
             self._options.read_again,
-            self._replica_state,
+            status.state,
             ConfigMetrics(self._process.registry),
         )
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reconfiguring.request)
@@ -232,12 +229,12 @@ class Replica:
         # Returns at once if Ray is not used.
         tasks.start(self._actors.run(self._node_count), "ray")
         read_leadership = (
-            self._backend.read_leadership(self._source, self._lock) or self._own_leadership
+            self._backend.read_leadership(self._source, status.lock) or status.leadership
         )
-        answers = self._answers(reconfiguring)
+        answers = self._answers(status, reconfiguring)
         services = PageServices(explainer=ReplicaExplainer(answers.answer))
         self._page = await self._process.serve_page(tasks, self._source, read_leadership, services)
-        self._backend.start(tasks, elector, lambda: self._about(health.url), answers)
+        self._backend.start(tasks, elector, lambda: status.published(health.url), answers)
         tasks.start(self._elect(), "elector")
         if self._shadowing is not None:
             tasks.start(self._shadowing.run(), "shadow", endless=True)
@@ -346,17 +343,31 @@ class Replica:
         if before is not None:
             await before.close()
 
-    def _replica_state(self) -> ReplicaState:
-        """Return this replica's identity, and whether it leads."""
-        name, leading = self._options.settings.identity or self.identity, self._elector.is_leader()
-        term = self._elector.state.view.term if leading else 0
-        return ReplicaState(name=name, identity=self.identity, leading=leading, term=term)
+    def _status(self, elector: LeaderElector) -> ReplicaStatus:
+        """Return the description of this replica, which keeps the election's metrics current."""
+        settings, election = self._options.settings, self._options.config.leader_election
+        status = ReplicaStatus(
+            settings.identity or self.identity,
+            self.identity,
+            election.lock,
+            election.resource_name,
+            settings.leader_priority,
+            elector,
+            self._runner,
+            self._informer,
+            self._load,
+            self._election_metrics,
+            page=lambda: f"{self._page.url}/" if self._page is not None else "",
+            is_racing=lambda: self._racing,
+        )
+        self._process.registry.before_collect(status.update_metrics)
+        return status
 
-    def _answers(self, reconfiguring: Reconfiguring) -> Answers:
+    def _answers(self, status: ReplicaStatus, reconfiguring: Reconfiguring) -> Answers:
         """Return the answerers of this replica."""
         explaining = Explaining(
             lambda: self._runner.whole_state if self._informer.synced.is_set() else None,
-            self._replica_state,
+            status.state,
             self._informer,
             self.decisions,
         )
@@ -366,50 +377,7 @@ class Replica:
             "apply_config": reconfiguring.answer,
             "checkpoint": checkpoint_answerer(self._runner.checkpoint),
         }
-        return Answers(self._replica_state, answerer(handlers))
-
-    def _own_leadership(self, _: float) -> Leadership:
-        """Return the leadership for a backend whose replicas publish no Leases."""
-        elector, state = self._elector, self._replica_state()
-        own = PageReplica(
-            self.identity,
-            "leading" if state.leading else "standby",
-            state.term,
-            self._page_address(),
-            self._load.load(),
-        )
-        paused = "this replica" if self._runner.paused else ""
-        view = elector.state.view
-        transitions = max(0, view.transitions)
-        return Leadership(self._lock, view.announced, 0.0, transitions, paused, (own,))
-
-    def _page_address(self) -> str:
-        return f"{self._page.url}/" if self._page is not None else ""
-
-    def _about(self, health: str) -> dict[str, str]:
-        view, leading = self._elector.state.view, self._elector.is_leader()
-        name = self._options.config.leader_election.resource_name
-        self._election_metrics.leader_election_master_status.labels(name).set(float(leading))
-        self._election_metrics.term.set(float(view.term) if leading else 0.0)
-        slow_paths = self._election_metrics.leader_election_slowpath_total.labels(name)
-        slow_paths.value = float(self._elector.slow_paths)
-        self._election_metrics.paused.set(float(self._runner.paused))
-        self._election_metrics.transitions.set(float(max(0, view.transitions)))
-        return {
-            "pid": str(os.getpid()),
-            "host": socket.gethostname(),
-            "state": "leading" if leading else "standby",
-            "term": str(view.term) if leading else "",
-            "leader": view.announced,
-            "lock": self._lock,
-            "priority": str(self._options.settings.leader_priority),
-            "warm": "true" if self._racing and self._informer.synced.is_set() else "false",
-            "health": health,
-            "page": self._page_address(),
-            "load": self._load.line(),
-            "set-aside": str(len(self._runner.state.set_aside) + self._informer.undecodable),
-            "seen": f"{time.time():.3f}",
-        }
+        return Answers(status.state, answerer(handlers))
 
 
 def _pods(informer: InformerPort) -> list[Pod]:
