@@ -71,3 +71,10 @@ def test_delete_warns_of_objects_of_unknown_kinds_in_manifests(
     file.write_text("apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: d}\n")
     [line] = sched("delete", "-f", str(file)).errors
     assert line.startswith(f"warning: skipped: {file}: Rollout d: ")
+
+
+@pytest.mark.parametrize("seconds", ["-2", "99999999999999999999"])
+def test_a_grace_period_that_no_pod_can_have_is_a_usage_error(seconds: str) -> None:
+    done = Commands("127.0.0.1:1")("delete", "pod", "web", "--grace-period", seconds)
+    assert (done.code, done.out) == (2, "")
+    assert "--grace-period" in done.err

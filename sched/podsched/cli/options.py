@@ -38,6 +38,8 @@ Timeout = Annotated[
 GracePeriod = Annotated[
     int,
     typer.Option(
+        min=-1,
+        max=2**31 - 1,
         metavar="SECONDS",
         help="Time that pods have to terminate; 0: none, -1: as in the pod's spec.",
     ),
