@@ -10,7 +10,7 @@ from podsched.lib.files import file_version, read_file
 
 #: Min seconds between two checks of the file.
 _CHECK_SECONDS = 1.0
-_MAX_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 
 
 class ChangingFile:
@@ -24,7 +24,7 @@ class ChangingFile:
         self._clock = clock
         self._checked_at = clock()
         self._version = file_version(Path(path))
-        self.content = read_file(Path(path), _MAX_BYTES)
+        self.content = read_file(Path(path), MAX_BYTES)
 
     def changed(self) -> bool:
         """Reload the file if it has changed; return whether ``content`` is new.
@@ -39,7 +39,7 @@ class ChangingFile:
             version = file_version(Path(self.path))
             if version == self._version:
                 return False
-            content = read_file(Path(self.path), _MAX_BYTES)
+            content = read_file(Path(self.path), MAX_BYTES)
         except OSError:
             return False
         self._version, self.content = version, content

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from podsched.lib.changing_file import MAX_BYTES
+from podsched.lib.files import FileTooLarge
 from podsched.serve.server.access import tokens
 from podsched.serve.server.access.identity import AUTHENTICATED, Authentication
 from podsched.serve.server.access.tokens import TokenFile, TokenFileError, append, hash_of, parse
@@ -41,6 +43,14 @@ def test_a_line_break_that_is_missing_is_put_in(tmp_path: Path) -> None:
     file.write_text(f"# people\n{hash_of('a')},alice")
     append(file, "b", "bob", (), NEXT_YEAR)
     assert {i.user for i in parse(file.read_bytes(), "f").values()} == {"alice", "bob"}
+
+
+def test_no_token_is_added_to_a_file_that_is_too_large_or_endless(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.touch()
+    os.truncate(file, MAX_BYTES + 1)
+    with pytest.raises(FileTooLarge, match="more than 4 MiB"):
+        append(file, "secret", "alice", (), NEXT_YEAR)
 
 
 @pytest.mark.parametrize("name", ["", " ", "a,b", 'a"b', "a\nb", "#a"])

@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from podsched.lib.changing_file import ChangingFile
+from podsched.lib.changing_file import MAX_BYTES, ChangingFile
+from podsched.lib.files import read_file
 from podsched.serve.server.access.identity import AUTHENTICATED, Authentication, Identity, expiry_of
 from podsched.serve.server.access.settings import AccessError
 from podsched.telemetry.logs import get_logger
@@ -45,14 +46,14 @@ def hash_of(token: str) -> str:
 def append(path: Path, token: str, user: str, groups: Sequence[str], expires: datetime) -> None:
     """Append a token's line to a file, which is created if needed.
 
-    Raises TokenFileError for names that a line cannot represent and for an invalid file.
+    Raises TokenFileError for names that a line cannot represent and for an invalid file, OSError.
     """
     for name in (user, *groups):
         if not name.strip() or not name.isprintable() or set(name) & set(',"') or name[0] == "#":
             raise TokenFileError(f'"{name}": no name for a token file')
     stamp = expires.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     line = f'{hash_of(token)},{user},"{",".join(groups)}",{stamp}\n'
-    before = path.read_bytes() if path.exists() else b""
+    before = read_file(path, MAX_BYTES) if path.exists() else b""
     parse(before, str(path))
     if before and not before.endswith(b"\n"):
         line = "\n" + line
