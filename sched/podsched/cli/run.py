@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from podsched.api.manifest import ManifestError, from_manifest
+from podsched.api.objects import AnyObject
 from podsched.api.quantity import QuantityError, parse
 from podsched.cli.client import Namespace, ServerFlags
 from podsched.cli.errors import USAGE, fail, fail_on
@@ -57,7 +59,14 @@ def run(
     documents = _documents(given, namespace, name, image, command)
     with fail_on(ManifestError, code=USAGE):
         objects = [from_manifest(document, strict=True).message for document in documents]
-    write_objects(given.server, Manifests(objects, []), Writer.create, dry_run)
+    write_objects(given.server, Manifests(objects, []), create_in_order, dry_run)
+
+
+async def create_in_order(writer: Writer, objects: Sequence[AnyObject]) -> None:
+    """Create the first object, and the others unless it failed: pods need their group."""
+    await writer.create(objects[:1])
+    if not writer.failures:
+        await writer.create(objects[1:])
 
 
 def _documents(
