@@ -13,6 +13,7 @@ from podsched.cli.options import DryRun
 from podsched.serve.client.errors import Conflict
 from podsched.testing.fake_cluster import FakeCluster
 from support.command_client import CommandClient
+from support.commands import Commands
 
 ADDED = [("dedicated", "gpu", "NoSchedule", False)]
 
@@ -63,3 +64,18 @@ async def test_a_taint_that_a_controller_sets_meanwhile_is_kept() -> None:
 async def test_a_node_that_changes_again_and_again_is_a_conflict() -> None:
     with pytest.raises(Conflict):
         await set_taints(Contested(1000), "n", ADDED, DryRun.NONE)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("words", "twice"),
+    [
+        (("label", "pod", "web", "app=a", "app-"), "app"),
+        (("annotate", "pod", "web", "a=1", "a=2"), "a"),
+        (("taint", "n", "k=a:NoSchedule", "k=b:NoSchedule"), "k:NoSchedule"),
+    ],
+)
+def test_two_changes_of_the_same_thing_are_a_usage_error(
+    words: tuple[str, ...], twice: str
+) -> None:
+    done = Commands("127.0.0.1:1")(*words)
+    assert (done.code, done.err) == (2, f'error: "{twice}" is changed twice\n')

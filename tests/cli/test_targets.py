@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from podsched.cli.targets import complete_kinds, parse_targets, split_changes
+from podsched.cli.targets import check_scope, complete_kinds, parse_targets, split_changes
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,9 @@ def test_changes_follow_the_objects() -> None:
 
 def test_the_shell_completes_kinds_after_a_comma() -> None:
     assert complete_kinds("pods,no") == ["pods,nodes"]
+
+
+def test_a_selector_and_all_are_not_both_obeyed() -> None:
+    with pytest.raises(typer.Exit) as ended:
+        check_scope(parse_targets(["pods"], ""), "app=web", everything=True)
+    assert ended.value.exit_code == 2

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -113,13 +114,21 @@ def _set_metadata(
 
 def _parse_changes(changes: Sequence[str]) -> dict[str, str | None]:
     """Return the values by key, None for keys to remove."""
-    wanted: dict[str, str | None] = {}
+    wanted: list[tuple[str, str | None]] = []
     for change in changes:
         key, equals, value = change.partition("=")
         if not equals and not change.endswith("-"):
             fail(f'"{change}" is neither KEY=VALUE nor KEY-', USAGE)
-        wanted[key if equals else change[:-1]] = value if equals else None
-    return wanted
+        wanted.append((key, value) if equals else (change[:-1], None))
+    _fail_on_duplicates(key for key, _ in wanted)
+    return dict(wanted)
+
+
+def _fail_on_duplicates(names: Iterable[str]) -> None:
+    """Exit if two changes concern the same thing: which of them counts would be a guess."""
+    for name, times in Counter(names).items():
+        if times > 1:
+            fail(f'"{name}" is changed twice', USAGE)
 
 
 def _parse_taint(text: str) -> tuple[str, str, str, bool]:
@@ -156,6 +165,7 @@ def taint(
     if not changes:
         fail("no taints: give KEY[=VALUE]:EFFECT to add or KEY[:EFFECT]- to remove", USAGE)
     parsed = [_parse_taint(change) for change in changes]
+    _fail_on_duplicates(f"{key}:{effect}".rstrip(":") for key, _, effect, _ in parsed)
 
     async def one(client: ApiClient, name: str) -> None:
         await set_taints(client, name, parsed, given.dry_run)

@@ -87,7 +87,9 @@ async def resolve(client: ApiClient, targets: Sequence[Target], selector: str = 
 
 
 def check_scope(targets: Sequence[Target], selector: str, *, everything: bool) -> None:
-    """Exit unless either names are given, or a selector or ``--all`` is."""
+    """Exit unless one of names, a selector and ``--all`` is given."""
+    if selector and everything:
+        fail("-l cannot be combined with --all", USAGE)
     named = any(target.name for target in targets)
     if named and (selector or everything):
         fail("names cannot be combined with -l or --all", USAGE)
