@@ -175,7 +175,10 @@ def for_each(
 
     async def work(client: ApiClient) -> bool:
         failed = False
-        for each in await named(client):
+        found = [*await named(client)]
+        if not found:
+            say("No resources found.", error=True)
+        for each in found:
             try:
                 await act(client, each)
             except Unavailable:
