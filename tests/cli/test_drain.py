@@ -8,6 +8,7 @@ import pytest
 
 from podsched.api.objects import Pod
 from podsched.cli.drain import DAEMON_SET, LOCAL_DATA, UNMANAGED, Rules, plan
+from support.commands import Commands
 
 RULES = Rules(force=False, ignore_daemonsets=False, delete_emptydir_data=False, grace_period=None)
 
@@ -60,3 +61,9 @@ def test_a_mirror_pod_is_left() -> None:
 def test_a_reason_is_one_line_that_names_some_of_its_pods() -> None:
     [line] = plan([pod("") for _ in range(7)], RULES).errors()
     assert line == f"cannot evict 7 pods {UNMANAGED}: {', '.join(['default/p'] * 5)}, ..."
+
+
+def test_a_selector_selects_nodes_in_place_of_names_and_not_pods() -> None:
+    """As with kubectl. Taken for one of pods, it would call a node drained that is not."""
+    done = Commands("127.0.0.1:1")("drain", "n", "-l", "pool=old")
+    assert (done.code, done.err) == (2, "error: use either NODE... or -l SELECTOR\n")

@@ -37,7 +37,7 @@ class Drained:
 
     async def drain(self) -> int:
         async with self.inhabitants.at_work():
-            return await drain_node(self.client, "n", "", RULES, DryRun.NONE)  # type: ignore[arg-type]
+            return await drain_node(self.client, "n", RULES, DryRun.NONE)  # type: ignore[arg-type]
 
     def pods(self) -> list[str]:
         return [item.metadata.name for item in self.cluster.objects("Pod")]
@@ -98,7 +98,7 @@ async def test_a_pod_whose_name_another_pod_has_meanwhile_is_gone(
 
     drained.client.evict = replaced  # type: ignore[method-assign]
     async with drained.inhabitants.at_work():
-        assert await drain_node(drained.client, "n", "", RULES, dry_run) == 0  # type: ignore[arg-type]
+        assert await drain_node(drained.client, "n", RULES, dry_run) == 0  # type: ignore[arg-type]
     assert "error" not in capsys.readouterr().err
 
 
@@ -123,6 +123,6 @@ async def test_a_drain_of_a_cordoned_node_claims_no_change(
     node.metadata.name, node.spec.unschedulable = "n", True
     cluster.create(node)
     client = CommandClient(cluster)
-    await drain_node(client, "n", "", RULES, DryRun.NONE)  # type: ignore[arg-type]
+    await drain_node(client, "n", RULES, DryRun.NONE)  # type: ignore[arg-type]
     assert "node/n already cordoned" in capsys.readouterr().out
     assert not [call for call in client.calls if call.startswith("patch")]

@@ -13,8 +13,8 @@ import typer
 from podsched.api.conditions import is_finished, is_terminating
 from podsched.api.objects import Pod, key_of
 from podsched.cli.client import ServerFlags, with_client
-from podsched.cli.edit import node_name, tell_unschedulable
-from podsched.cli.errors import FAILED, report
+from podsched.cli.edit import nodes_of, tell_unschedulable
+from podsched.cli.errors import FAILED, USAGE, fail, report
 from podsched.cli.flags import takes_flags
 from podsched.cli.options import (
     DryRun,
@@ -26,7 +26,7 @@ from podsched.cli.options import (
 )
 from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
-from podsched.cli.targets import Nodes
+from podsched.cli.targets import OptionalNodes
 from podsched.config.flags import flag
 from podsched.lib.counted import counted
 from podsched.lib.tasks import task_group
@@ -57,6 +57,8 @@ class Rules(ServerFlags):
     """Leave the pods of DaemonSets on the node."""
     delete_emptydir_data: bool = flag(False)
     """Also evict pods with emptyDir volumes; their data is lost."""
+    pod_selector: str = flag("", "SELECTOR")
+    """Evict only pods with these labels, and leave the others on the node."""
     grace_period: int | None = None
 
 
@@ -115,10 +117,10 @@ def _obstacle(pod: Any, owners: Sequence[str], rules: Rules) -> str:
 
 @takes_flags
 def drain(
-    names: Nodes,
     rules: Rules,
+    names: OptionalNodes = None,
     dry_run: DryRunOption = DryRun.NONE,
-    pod_selector: LabelSelector = "",
+    selector: LabelSelector = "",
     grace_period: GracePeriod = -1,
     timeout: Timeout = "0s",
 ) -> None:
@@ -127,16 +129,17 @@ def drain(
     Waits until the pods are gone. An eviction that a budget forbids is tried
     again every 5 seconds until --timeout (0s: for ever).
     """
+    if bool(names) == bool(selector):
+        fail("use either NODE... or -l SELECTOR", USAGE)
     limit = seconds_or_fail("--timeout", timeout) or None
     rules = replace(rules, grace_period=None if grace_period < 0 else grace_period)
 
     async def work(client: ApiClient) -> int:
         failures = 0
-        for name in names:
-            node = node_name(name)
+        for node in await nodes_of(names, selector)(client):
             try:
                 async with asyncio.timeout(limit):
-                    failures += await drain_node(client, node, pod_selector, rules, dry_run)
+                    failures += await drain_node(client, node, rules, dry_run)
             except TimeoutError:
                 failures += 1
                 say(f"error: node/{node} not drained within {timeout}", error=True)
@@ -149,13 +152,13 @@ def drain(
         raise typer.Exit(FAILED)
 
 
-async def drain_node(
-    client: ApiClient, node: str, selector: str, rules: Rules, dry_run: DryRun
-) -> int:
+async def drain_node(client: ApiClient, node: str, rules: Rules, dry_run: DryRun) -> int:
     """Drain one node. Returns the number of failures; raises NotFound."""
     await tell_unschedulable(client, node, True, dry_run)
     on_node = f"spec.nodeName={node}"
-    pods = (await client.list("Pod", label_selector=selector, field_selector=on_node)).items
+    pods = (
+        await client.list("Pod", label_selector=rules.pod_selector, field_selector=on_node)
+    ).items
     todo = plan(pods, rules)
     if todo.obstacles:
         say(*(f"error: {line}" for line in todo.errors()), error=True)

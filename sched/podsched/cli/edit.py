@@ -172,7 +172,7 @@ def taint(
         done = "untainted" if all(p[3] for p in parsed) else "tainted"
         say(f"node/{name} {done}{given.dry_run.suffix}")
 
-    for_each(given.server, _nodes(names, given), one)
+    for_each(given.server, nodes_of(names, given.selector, everything=given.everything), one)
 
 
 async def set_taints(
@@ -213,14 +213,17 @@ def _tainted(
     return found
 
 
-def _nodes(names: Sequence[str], given: _NodeFlags) -> Callable[[ApiClient], Awaitable[list[str]]]:
+def nodes_of(
+    names: Sequence[str] | None, selector: str, *, everything: bool = False
+) -> Callable[[ApiClient], Awaitable[list[str]]]:
     """Return a function that finds nodes by NAME, node/NAME, node NAME, or selector."""
 
     async def found(client: ApiClient) -> list[str]:
-        named = names[1:] if names and names[0] in ("node", "nodes", "no") else names
+        given = names or []
+        named = given[1:] if given and given[0] in ("node", "nodes", "no") else given
         targets = parse_targets(["nodes", *map(node_name, named)], "")
-        check_scope(targets, given.selector, everything=given.everything)
-        return [target.name for target in await resolve(client, targets, given.selector)]
+        check_scope(targets, selector, everything=everything)
+        return [target.name for target in await resolve(client, targets, selector)]
 
     return found
 
@@ -258,7 +261,7 @@ async def tell_unschedulable(
 def _set_unschedulable(names: Sequence[str] | None, given: _NodeFlags, *, value: bool) -> None:
     for_each(
         given.server,
-        _nodes(names or [], given),
+        nodes_of(names, given.selector, everything=given.everything),
         lambda client, name: tell_unschedulable(client, name, value, given.dry_run),
     )
 

@@ -147,5 +147,4 @@ Targets = Annotated[list[str], _ARGUMENT]
 OptionalTargets = Annotated[list[str] | None, _ARGUMENT]
 
 _NODES = typer.Argument(metavar="NODE", help="Names of the nodes.", autocompletion=complete_nodes)
-Nodes = Annotated[list[str], _NODES]
 OptionalNodes = Annotated[list[str] | None, _NODES]
