@@ -20,7 +20,7 @@ def test_an_amount_with_a_wrong_unit_is_refused_before_the_group_is_made(option:
     words = ("run", "--gang", "2", option, "500z", "train", "--", "image")
     done = Commands("127.0.0.1:1")(*words)
     assert (done.code, done.out) == (2, ""), "3 would say that the server was asked"
-    assert done.err.startswith(f"error: {option}: quantities must match")
+    assert done.err.startswith(f'error: {option}: "500z": quantities must match')
 
 
 class Refusing:

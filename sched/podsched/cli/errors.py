@@ -12,6 +12,7 @@ from typing import NoReturn
 import typer
 
 from podsched.api.kinds import KINDS, UnknownKindError
+from podsched.api.quantity import QuantityError
 from podsched.cli.output import os_error_text, say
 from podsched.cli.unknown_names import suggestion
 from podsched.serve.client.errors import ClientError
@@ -37,8 +38,14 @@ def fail_on(*kinds: type[Exception], about: object = "", code: int = FAILED) -> 
     try:
         yield
     except kinds as exc:
-        why = os_error_text(exc) if isinstance(exc, OSError) else str(exc)
-        fail(f"{about}: {why}" if about else why, code)
+        fail(f"{about}: {_text(exc)}" if about else _text(exc), code)
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return os_error_text(error)
+    # The API's errors have the value before the reason.
+    return f'"{error.text}": {error}' if isinstance(error, QuantityError) else str(error)
 
 
 def unknown_kind_text(error: UnknownKindError) -> str:
