@@ -41,6 +41,10 @@ class ClusterSource(ServerFlags):
     """Context of --kubeconfig, in place of the current one."""
     files: Sequence[str] = ()
 
+    def __post_init__(self) -> None:
+        if self.context and self.kubeconfig is None:
+            fail("--context needs --kubeconfig FILE", USAGE)
+
     @property
     def given(self) -> bool:
         """Whether any of it is given."""
