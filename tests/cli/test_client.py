@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from podsched.cli.client import for_each
 from podsched.serve.client.api_client import ApiClient
+from support.commands import Commands
 
 
 def test_a_command_that_has_nothing_to_act_on_says_so(capsys: pytest.CaptureFixture[str]) -> None:
@@ -17,3 +20,15 @@ def test_a_command_that_has_nothing_to_act_on_says_so(capsys: pytest.CaptureFixt
 
     for_each("127.0.0.1:1", none, act)
     assert capsys.readouterr().err == "No resources found.\n"
+
+
+@pytest.mark.parametrize("variable", ["SCHED_TLS_CA", "SCHED_TOKEN_FILE"])
+def test_a_file_of_the_environment_in_another_format_is_a_usage_error(
+    variable: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"\0 neither")
+    monkeypatch.setenv(variable, str(file))
+    done = Commands("127.0.0.1:1")("get", "pods")
+    assert (done.code, len(done.errors)) == (2, 1)
+    assert str(file) in done.err

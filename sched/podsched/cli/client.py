@@ -159,8 +159,10 @@ def with_client(
         raise typer.Exit(FAILED) from None
     except UnknownKindError as exc:
         fail(unknown_kind_text(exc))
-    except (ManifestError, CertificateError) as exc:
+    except ManifestError as exc:
         fail(str(exc))
+    except CertificateError as exc:
+        fail(str(exc), USAGE)
 
 
 def for_each(
