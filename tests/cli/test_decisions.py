@@ -48,8 +48,9 @@ def test_decisions_are_shown_as_a_table(directory: Path) -> None:
     assert max(map(len, shown.out.splitlines())) <= 80
 
 
-def test_everything_is_told_of_one_pod(directory: Path) -> None:
-    shown = sched("decisions", "web-0", "--file", str(directory)).out
+@pytest.mark.parametrize("name", ["web-0", "pod/web-0"])
+def test_everything_is_told_of_one_pod(directory: Path, name: str) -> None:
+    shown = sched("decisions", name, "--file", str(directory)).out
     assert "web-0: Scheduled, attempt 1" in shown
     assert "scheduler-0_ab12, term 7, revision 42, number 1" in shown
     assert ["NodeResourcesFit", "300", "290"] in [line.split() for line in shown.splitlines()]
@@ -113,6 +114,8 @@ def test_decisions_are_exported_as_parquet(directory: Path, tmp_path: Path) -> N
     [
         (["--file", "/nowhere"], "error: --file: /nowhere: no such directory"),
         (["--since", "soon"], 'error: --since: "soon" is neither a duration such as 10m nor'),
+        (["--since", "-1m"], 'error: --since: "-1m" is neither a duration such as 10m nor'),
+        (["node/n1"], 'error: "node/n1" is not the name of a pod'),
         (["-o", "yaml"], "error: --output: yaml is not one of table, wide, json"),
         (["--export", "x.csv"], "error: --export: x.csv: the name must end in .jsonl or .parquet"),
     ],

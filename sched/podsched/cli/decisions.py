@@ -103,7 +103,7 @@ def decisions(
         fail("--watch and --export cannot be used together", USAGE)
     request = DecisionsRequest(
         namespace="" if all_namespaces and not pod else namespace,
-        name=pod,
+        name=_pod_name(pod),
         node_name=given.node,
         reason=given.reason,
         shadow=given.shadow,
@@ -233,17 +233,26 @@ def _set_since(request: DecisionsRequest, since: float) -> None:
 
 
 def _since(text: str) -> float:
-    """Return Unix seconds; exit if the text is neither a duration nor a time."""
+    """Return Unix seconds; exit if the text is neither a positive duration nor a time."""
     if not text:
         return 0.0
     try:
-        return time.time() - parse_duration(text)
+        if (ago := parse_duration(text)) >= 0:
+            return time.time() - ago
     except ValueError:
         pass
     try:
         return seconds_of(parse_time(text))
     except ValueError:
         fail(f'--since: "{text}" is neither a duration such as 10m nor a time', USAGE)
+
+
+def _pod_name(text: str) -> str:
+    """Return the name of a pod given as NAME or pod/NAME; exit if it is of another kind."""
+    kind, _, name = text.rpartition("/")
+    if kind not in ("", "pod", "pods", "po"):
+        fail(f'"{text}" is not the name of a pod', USAGE)
+    return name
 
 
 def export(records: Sequence[DecisionRecord], path: Path) -> int:
