@@ -232,13 +232,15 @@ def test_a_flow_that_becomes_a_schedulers_takes_its_seats_along() -> None:
     assert flows.held(SCHEDULER.level) == 0
 
 
-def test_flows_that_want_nothing_are_forgotten() -> None:
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.name)
+def test_flows_that_want_nothing_are_forgotten_when_another_one_comes(schema: FlowSchema) -> None:
+    """Also those that never ask for a seat, as connections whose credentials are refused."""
     flows = Flows()
-    flows.get("gone", DEFAULT, 0.0).charge(0.01, 0.0)
-    stays = flows.get("stays", DEFAULT, 0.0)
+    flows.get("gone", schema, 0.0).charge(0.01, 0.0)
+    stays = flows.get("stays", schema, 0.0)
     flows.take(stays)
-    flows.seconds_until_seat(stays, 60.0)
-    assert list(flows) == [stays]
+    comes = flows.get("comes", schema, 60.0)
+    assert list(flows) == [stays, comes]
 
 
 @pytest.mark.parametrize(

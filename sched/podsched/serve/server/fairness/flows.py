@@ -48,7 +48,7 @@ SPARSE_CALLS, SPARSE_PART = 4, 0.2
 _BUSY: Final = 0.002
 #: Max ratio of the used time to the charged time.
 _MAX_UNCHARGED: Final = 10.0
-#: Seconds for which an idle flow is kept.
+#: Seconds for which an idle flow is kept, and between two looks for idle flows.
 _KEPT: Final = 10 * WINDOW
 #: Seconds between two updates of the shares, and additional seconds for each flow: an update visits
 #: all flows, so with many it is made less often.
@@ -189,7 +189,7 @@ class Flows:
         self._next_turn = -math.inf
         #: Max part of the loop's time for each competing flow; inf while none compete.
         self._share = math.inf
-        self._update_at = -math.inf
+        self._update_at = self._drop_at = -math.inf
         #: Flows with waiting calls.
         self.queued: set[Flow] = set()
 
@@ -200,10 +200,17 @@ class Flows:
         """Return the flow with this key; a new one belongs to the schema."""
         flow = self._flows.get(key)
         if flow is None:
+            self._drop_idle(now)
             flow = self._flows[key] = Flow(key, schema, now)
             # It wants a seat now; not to wait for the next update leaves it its part of the seats.
             self._wanting[schema.level.name] = self._wanting.get(schema.level.name, 0) + 1
         return flow
+
+    def _drop_idle(self, now: float) -> None:
+        """Drop idle flows, unless this was done recently."""
+        if now >= self._drop_at:
+            self._drop_at = now + _KEPT
+            self._flows = {key: flow for key, flow in self._flows.items() if not flow.is_idle(now)}
 
     def promote(self, flow: Flow, schema: FlowSchema) -> None:
         """Move a flow to another schema."""
@@ -305,14 +312,14 @@ class Flows:
         return due, soonest
 
     def _update_shares(self, now: float) -> None:
-        """Recompute the shares and drop idle flows, unless this was done recently."""
+        """Recompute the shares, unless this was done recently."""
         if now < self._update_at:
             return
         self._update_at = now + _UPDATE_EVERY + _UPDATE_PER_FLOW * len(self._flows)
         self._wanting = {}
         parts = []
         heavy = crowded = 0
-        for key, flow in list(self._flows.items()):
+        for flow in self._flows.values():
             part = self._part(flow, now)
             calls = flow.held + len(flow.waiting)
             if calls:
@@ -329,8 +336,6 @@ class Flows:
                     parts.append(math.inf if more else part)
                     heavy += not flow.is_sparse(part)
                     crowded += flow.is_crowded
-            elif flow.is_idle(now):
-                del self._flows[key]
         # One flow with much use and some small ones do not compete: it may use what they leave.
         contested = heavy >= 2 or crowded > 0
         self._share = share_of(parts, self.loop.shared_part) if contested else math.inf
