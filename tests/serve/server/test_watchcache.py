@@ -10,7 +10,7 @@ from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
 from podsched.serve.server.change_ring import ExpiredError
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.watchcache import Derived, WatchCache
+from podsched.serve.server.watchcache import Derived, WatchCache, WrittenNotes
 from podsched.serve.store.protocol import EventType, KeyValue, WatchBatch, WatchEvent
 from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED
 from support.api_objects import pod
@@ -155,3 +155,15 @@ def test_a_follower_is_told_of_everything_again_when_the_cache_is_loaded() -> No
     assert other is not None
     cache.load([other], 3)
     assert present == {"default/b"}
+
+
+def test_the_notes_of_writes_that_fail_have_a_limit_in_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A note shows in that its bytes are not checked: these could not be decoded."""
+    monkeypatch.setattr("podsched.serve.server.watchcache._MAX_WRITTEN_BYTES", 100)
+    notes = WrittenNotes()
+    for name, size in (("a", 40), ("b", 40), ("c", 40)):
+        notes.note(POD, name, b"\xff" * size)
+    assert not notes.is_readable(Entry(POD, "a", b"\xff" * 40, 1, 1))
+    assert notes.is_readable(Entry(POD, "c", b"\xff" * 40, 1, 1))

@@ -26,8 +26,9 @@ from podsched.serve.store.protocol import EventType, WatchBatch
 T = TypeVar("T")
 M = TypeVar("M")
 
-#: Max writes in flight whose bytes are remembered (``WrittenNotes``).
-_MAX_WRITTEN = 20_000
+#: Max writes in flight whose bytes are remembered, and max bytes of all that were noted since all
+#: were forgotten (``WrittenNotes``).
+_MAX_WRITTEN, _MAX_WRITTEN_BYTES = 20_000, 64 << 20
 
 
 class WrittenNotes:
@@ -35,15 +36,18 @@ class WrittenNotes:
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, str], bytes] = {}
+        self._noted_bytes = 0
 
     def note(self, kind: Kind, key: str, value: bytes) -> None:
         """Remember bytes that this server is about to write, so that the watch need not check them.
 
         Decoding each change again would take 3.5 µs of the 35 that a change costs the server. If
-        the write fails, the note has no effect.
+        the write fails, the note has no effect, but stays.
         """
-        if len(self._values) >= _MAX_WRITTEN:
+        self._noted_bytes += len(value)
+        if len(self._values) >= _MAX_WRITTEN or self._noted_bytes > _MAX_WRITTEN_BYTES:
             self._values.clear()  # notes only save time, so all may be dropped
+            self._noted_bytes = len(value)
         self._values[kind.name, key] = value
 
     def is_readable(self, entry: Entry) -> bool:
