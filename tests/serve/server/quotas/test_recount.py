@@ -9,8 +9,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import Pod, ResourceQuota
+from podsched.api.objects import PersistentVolumeClaim, Pod, ResourceQuota
 from podsched.serve.server.core import ServerCore
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.quotas.recount import Tally
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import pod, quota
 from support.api_world import World
@@ -140,3 +142,16 @@ async def test_a_list_from_anew_starts_the_count_anew(world: World) -> None:
         entries = [entry for kind in kinds for entry in cache.objects(kind).values()]
         cache.load([entry for entry in entries if entry.key != "default/a"], cache.revision)
         await becomes(world, pods="1")
+
+
+def test_a_tally_forgets_what_is_no_longer_used() -> None:
+    """Storage classes have names that clients choose, and quotas count by class."""
+    claims, tally = KINDS["PersistentVolumeClaim"], Tally()
+    for number in range(9):
+        claim = PersistentVolumeClaim()
+        claim.spec.storage_class_name = f"class-{number}"
+        claim.spec.resources.requests["storage"] = "1Gi"
+        entry = Entry(claims, "default/a", claim.SerializeToString(), number, number)
+        tally.set(claims, "default/a", entry, 0.0)
+    counted = {name.partition(".")[0] for name in tally.total(quota()) if "class" in name}
+    assert counted == {"class-8"}

@@ -92,6 +92,8 @@ class Tally:
         self._totals: dict[PodScopes | None, Amounts] = {}
         #: Whether the total has changed since it was compared with the quotas.
         self.changed = True
+        #: By key, the revisions of the quotas with which it was compared.
+        self.compared: dict[str, int] = {}
         self._usages: dict[tuple[str, str], Usage] = {}
         #: Pods that are counted only until their deletion time, which comes without a change.
         self._terminating_pods: dict[tuple[str, str], Entry] = {}
@@ -124,6 +126,11 @@ class Tally:
             total = self._totals.setdefault(used.scopes, {})
             for resource, amount in used.amounts.items():
                 total[resource] = total.get(resource, Fraction(0)) + sign * amount
+                if not total[resource]:
+                    # Resources are named after classes, whose names clients choose.
+                    del total[resource]
+            if not total:
+                del self._totals[used.scopes]
 
     def stop_counting_ended_pods(self, now: float) -> None:
         """Stop counting pods whose deletion time has passed."""
@@ -170,8 +177,6 @@ class UsageRecounter:
         self._quotas = quotas
         self._now = now
         self._tallies: dict[str, Tally] = {}
-        #: By key of a quota, the revision at which it was compared with the count.
-        self._compared: dict[str, int] = {}
         #: The position in the cache's changes up to which all tallies are current.
         self._position = 0
         #: Held while the position in the cache's changes is moved.
@@ -210,7 +215,6 @@ class UsageRecounter:
     async def _recount_all(self) -> None:
         if not self._quotas:
             self._tallies.clear()
-            self._compared.clear()
             return
         await self._catch_up()
         namespaces = list(self._quotas.namespaces())
@@ -221,12 +225,9 @@ class UsageRecounter:
             tally = self._tallies.get(namespace)
             if tally is not None:
                 tally.stop_counting_ended_pods(now)
-            if tally is None or tally.changed or self._is_new(namespace):
+            quotas = {entry.key: entry.revision for entry in self._quotas.of(namespace)}
+            if tally is None or tally.changed or tally.compared != quotas:
                 await self._recount(namespace)
-
-    def _is_new(self, namespace: str) -> bool:
-        """Return whether a quota of the namespace has changed since its last recount."""
-        return any(self._compared.get(e.key) != e.revision for e in self._quotas.of(namespace))
 
     async def _recount(self, namespace: str) -> dict[str, Entry] | None:
         """Correct the quotas of a namespace and return them; None if one changed meanwhile."""
@@ -234,7 +235,7 @@ class UsageRecounter:
         # Nothing is awaited from here to the write, so count and quotas are of one revision.
         tally.changed = False
         found = {entry.key: entry for entry in self._quotas.of(namespace)}
-        self._compared.update((key, entry.revision) for key, entry in found.items())
+        tally.compared = {key: entry.revision for key, entry in found.items()}
         corrected = [
             (entry, value)
             for entry in found.values()
@@ -250,7 +251,7 @@ class UsageRecounter:
                 await self._reflector.wait_until_fresh()
                 return None
             found[entry.key] = entry.changed(value, result.revision)
-            self._compared[entry.key] = result.revision
+            tally.compared[entry.key] = result.revision
         return found
 
     async def _tally(self, namespace: str) -> Tally:
