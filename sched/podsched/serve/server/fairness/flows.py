@@ -327,15 +327,14 @@ class Flows:
                 # most seats were free.
                 name = flow.schema.level.name
                 self._wanting[name] = self._wanting.get(name, 0) + 1
-            if part >= _BUSY or calls:
-                if flow.schema.level.shared:
-                    # With many calls under way, and near its share, it wants more than it gets. If
-                    # its use counted, flows that are held to their shares would all get what each
-                    # of them leaves.
-                    more = calls > SPARSE_CALLS and part >= self._share / 2
-                    parts.append(math.inf if more else part)
-                    heavy += not flow.is_sparse(part)
-                    crowded += flow.is_crowded
+            if (part >= _BUSY or calls) and flow.schema.level.shared:
+                # With many calls under way, and near its share, it wants more than it gets. If
+                # its use counted, flows that are held to their shares would all get what each
+                # of them leaves.
+                more = calls > SPARSE_CALLS and part >= self._share / 2
+                parts.append(math.inf if more else part)
+                heavy += not flow.is_sparse(part)
+                crowded += flow.is_crowded
         # One flow with much use and some small ones do not compete: it may use what they leave.
         contested = heavy >= 2 or crowded > 0
         self._share = share_of(parts, self.loop.shared_part) if contested else math.inf
