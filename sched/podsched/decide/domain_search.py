@@ -109,8 +109,8 @@ class DomainSearch:
             # Without slices the caller tries each domain with the members that fit there.
             if required and self._layers and needed < total:
                 yield from self._single(trial, [level], needed)
-            # If the caller comes back for more, nothing fits: ``fill`` sets ``reason``, by the
-            # first shape without room.
+            # If the caller comes back for more, it could use no domain: ``fill`` sets ``reason``,
+            # by the first shape without room.
             for shape in self.shapes:
                 if not self.fill(trial, shape, len(shape), Where(level, required, needed)):
                     break

@@ -53,6 +53,7 @@ async def try_ahead(
             return number > 0
         request = dry_run_request(runtime, state, pod, cluster)
         answers = await remote.dry_run(request, plan.rows, traceparent)
+        # The actors did not answer: the leader tries the nodes itself, in this attempt.
         if not answers:
             break
         plugin.learn_dry_run(pod, cluster, plan, merged(answers))

@@ -206,6 +206,7 @@ class ScoreColumn:
         raw, groups = found
         occupied = self._groups_with(feasible, groups, len(raw))
         of_occupied = raw[occupied]
+        # Of few numbers, Python finds the extremes faster than NumPy.
         values = of_occupied.tolist()
         self.low, self.high = min(values), max(values)
         final = np.zeros(len(raw), dtype=np.int64)

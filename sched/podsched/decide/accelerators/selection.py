@@ -129,6 +129,8 @@ class Selector:
         fit this pod, because different nominated pods count for it.
         """
         row = nominated_row(self.evaluation.cluster, pod)
+        # A nomination counts only within the nodes that PreFilter allows: a unit of a queue may be
+        # nominated to a node of another flavor.
         if row is None or not self.evaluation.allows(row):
             return None
         outcome = self.evaluation.filter_row(pod, row)
