@@ -22,7 +22,9 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, cast
+
+from podsched.lib.tls_intake import TlsIntake
 
 #: Seconds for the TLS handshake, and also for each request from its first bytes to the end of its
 #: headers.
@@ -122,7 +124,8 @@ class Listener:
         if address and self._silent_of(address) >= _MAX_SILENT * _OF_ONE_ADDRESS:
             leaving = self._longest_waiting(address)
         elif len(self.silent) >= _MAX_SILENT:
-            leaving = self._longest_waiting()
+            most = Counter(known.address for known in self.silent).most_common(1)
+            leaving = self._longest_waiting(most[0][0])
         elif address and self._of_address[address] >= max(1, self._most * _OF_ONE_ADDRESS):
             leaving = self._longest_waiting(address)
         elif self.open >= self._most:
@@ -163,18 +166,18 @@ class Listener:
         self.silent.pop(connection, None)
         self.idle.pop(connection, None)
 
-    def secure(self, connection: Connection, transport: asyncio.Transport) -> None:
+    def secure(self, connection: Connection, intake: TlsIntake) -> None:
         """Start the TLS handshake of a connection."""
-        task = asyncio.create_task(self._secured(connection, transport), name="TLS handshake")
+        task = asyncio.create_task(self._secured(connection, intake), name="TLS handshake")
         self._handshakes.add(task)
         task.add_done_callback(self._handshakes.discard)
 
-    async def _secured(self, connection: Connection, transport: asyncio.Transport) -> None:
+    async def _secured(self, connection: Connection, intake: TlsIntake) -> None:
         assert self.tls is not None
         loop = asyncio.get_running_loop()
         try:
             secured = await loop.start_tls(
-                transport,
+                cast("asyncio.Transport", intake),
                 connection,
                 self.tls,
                 server_side=True,
@@ -187,6 +190,7 @@ class Listener:
             error.__traceback__ = None
             return
         if secured is not None:
+            intake.secured()
             connection.listen_to(secured)
 
 
@@ -263,9 +267,11 @@ class Connection(asyncio.Protocol):
         if self._listener.tls is None:
             self.listen_to(transport)
         else:
-            # The handshake begins in a task: until then, its bytes must not be taken for a request.
-            transport.pause_reading()
-            self._listener.secure(self, transport)
+            self._abort_after(REQUEST_SECONDS)
+            TlsIntake(transport, self.address, self._begin_tls, self.release_slot)
+
+    def _begin_tls(self, intake: TlsIntake) -> None:
+        self._listener.secure(self, intake)
 
     def listen_to(self, transport: asyncio.Transport) -> None:
         """Wait for the first request, up to REQUEST_SECONDS; transport: TLS's, if there is TLS."""
