@@ -67,16 +67,20 @@ class Listener:
         most: int,
         tls: ssl.SSLContext | None,
         idle_seconds: float,
+        *,
+        greets: bool = False,
     ) -> None:
         """Create a listener; it listens after ``start``.
 
-        make: creates the protocol of a connection. most: max connections, limited further by
+        make: creates the protocol of a connection; with ``greets``, which is for protocols that
+        speak first, before any bytes of a request arrive. most: max connections, limited further by
         ``connection_limit``. tls: None for no TLS. idle_seconds: time without a request after which
         a connection is closed, if it was not closed before to make room.
         """
         self.make = make
         self.tls = tls
         self.idle_seconds = idle_seconds
+        self.greets = greets
         self._most = connection_limit(most)
         #: Number of connections, in total and by address.
         self.open = 0
@@ -279,6 +283,8 @@ class Connection(asyncio.Protocol):
         transport.set_write_buffer_limits(_UNSENT)  # a TLS transport has its own limit
         self._abort_after(REQUEST_SECONDS)
         self._hurried = True
+        if self._listener.greets:
+            self._start(transport)
         if self._early:
             early, self._early = self._early, b""
             self.data_received(early)
@@ -287,15 +293,18 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             self._early += data
             return
-        if self._protocol is None:
-            self._protocol = self._listener.make()
-            self._protocol.connection_made(self._transport)
+        protocol = self._protocol or self._start(self._transport)
         # A request begins. Its time is not prolonged by further bytes, else one byte every few
         # seconds would keep the connection for ever.
         if self._timer is not None and not self._hurried:
             self._abort_after(REQUEST_SECONDS)
             self._hurried = True
-        self._protocol.data_received(data)
+        protocol.data_received(data)
+
+    def _start(self, transport: asyncio.Transport) -> asyncio.Protocol:
+        self._protocol = self._listener.make()
+        self._protocol.connection_made(transport)
+        return self._protocol
 
     def eof_received(self) -> bool | None:
         return self._protocol.eof_received() if self._protocol is not None else None

@@ -47,7 +47,7 @@ async def follow_at() -> AsyncIterator[Callable[[int], Follower]]:
 
 async def is_met(listener: PeerListener) -> None:
     """Wait until a follower is connected, and has read who is there."""
-    await eventually("a connection", lambda: len(listener._writers), 1)
+    await eventually("a connection", lambda: len(listener.peers), 1)
     for _ in range(10):  # turns of the event loop: this process may stand still in some of them
         await asyncio.sleep(0.01)
 
@@ -59,7 +59,7 @@ async def test_a_leader_that_goes_away_is_reported_as_confirmed(
     listener = PeerListener("leader")
     follower = follow_at(await listener.start("127.0.0.1", 0))
     await is_met(listener)
-    await listener.close()
+    listener.close()
     # Not once: the first claim of the lock may be refused.
     await eventually("reports", lambda: len(follower.reports) > 2)
     assert set(follower.reports) == {True}
@@ -102,7 +102,7 @@ async def test_a_leader_that_is_back_at_once_is_not_reported_as_gone(
     await is_met(listener)
     await relay.stop()
     await eventually("another report", lambda: follower.reports[:2], [False, True])
-    await listener.close()
+    listener.close()
 
 
 async def test_an_address_that_never_answered_says_nothing_about_the_leader(
@@ -113,6 +113,6 @@ async def test_an_address_that_never_answered_says_nothing_about_the_leader(
     port = await listener.start("127.0.0.1", 0)
     follower = follow_at(port)
     await asyncio.sleep(0.05)
-    await listener.close()
+    listener.close()
     await asyncio.sleep(0.2)
     assert follower.reports == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from podsched.lib.certificate_error import CertificateError
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 from podsched.term.election.peers import PeerListener, PeerTls, follow_leader
 from support.eventually import eventually
+from support.listening import connections_to
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +72,8 @@ async def test_a_replica_learns_that_the_leader_is_gone_whatever_hosts_its_certi
 ) -> None:
     listener = PeerListener("leader", PeerTls(files_of(folder, "scheduler")))
     reports = follow(await listener.start("127.0.0.1", 0), files_of(folder, "scheduler"))
-    await eventually("a connection", lambda: len(listener._writers), 1)
-    await listener.close()
+    await eventually("a connection", lambda: len(listener.peers), 1)
+    listener.close()
     await eventually("a report", lambda: True in reports)
 
 
@@ -90,7 +92,25 @@ async def test_others_learn_nothing(folder: Path, role: str) -> None:
         said = b""
     assert said == b""
     writer.close()
-    await listener.close()
+    listener.close()
+
+
+@pytest.mark.integration
+async def test_most_handshakes_that_never_end_give_way(folder: Path, follow: Follow) -> None:
+    """Otherwise strangers use up the files of the leader, and its memory."""
+    listener = PeerListener("leader", PeerTls(files_of(folder, "scheduler")))
+    port = await listener.start("127.0.0.1", 0)
+    strangers = await asyncio.to_thread(
+        lambda: [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]
+    )
+    try:
+        follow(port, files_of(folder, "scheduler"))
+        await eventually("a connection, the last of all", lambda: len(listener.peers), 1)
+        assert connections_to([port]) <= 256
+    finally:
+        for stranger in strangers:
+            stranger.close()
+        listener.close()
 
 
 @pytest.mark.integration
@@ -102,7 +122,7 @@ async def test_a_peer_without_the_leaders_certificate_does_not_count_as_the_lead
     listener = PeerListener("leader", PeerTls(files_of(folder, role)) if role else None)
     reports = follow(await listener.start("127.0.0.1", 0), files_of(folder, "scheduler"))
     await asyncio.sleep(0.2)
-    await listener.close()
+    listener.close()
     await asyncio.sleep(0.2)
     assert reports == []
 
@@ -118,12 +138,12 @@ async def test_renewed_certificates_are_used_for_the_next_connection(
     early = PeerTls(scheduler)
     replace_all(folder)
     reports = follow(port, scheduler)
-    await eventually("a connection", lambda: len(listener._writers), 1)
+    await eventually("a connection", lambda: len(listener.peers), 1)
     context = early.connecting()
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
     assert await reader.readline() == b"leader\n"
     writer.close()
-    await listener.close()
+    listener.close()
     await eventually("a report", lambda: True in reports)
 
 

@@ -156,7 +156,7 @@ class LeaderElector:
                     self._stopped_leading(StopReason.ABANDONED)
             finally:
                 self._ended.set()
-                await self._listener.close(released=has_released(self._state))
+                self._listener.close(released=has_released(self._state))
 
     async def stop(self, successor: str = "") -> None:
         """Stop leading, release the lock (if releaseOnCancel), return when ``run`` has ended.

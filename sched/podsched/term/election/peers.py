@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 import ssl
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from functools import partial
 
 from podsched.lib.backoff import Backoff
 from podsched.lib.certificate_error import CertificateError
+from podsched.lib.listening import Connection, Listener
 from podsched.lib.tls_contexts import ConnectingContext, ServingContext, TlsFiles, user_of
 from podsched.telemetry.logs import get_logger, keeps_certificates
 
@@ -34,8 +36,6 @@ _log = get_logger("election")
 
 #: Seconds to wait for a connection and for the identity.
 _PATIENCE = 1.0
-#: Max seconds of a TLS handshake.
-_HANDSHAKE = 5.0
 #: Seconds between tries. The first are quick, because a dying process may still accept connections
 #: while its kernel closes its sockets one after another.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 2.0
@@ -43,8 +43,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 2.0
 _SHORT = 2.0
 _LONGEST_IDENTITY = 512
 _LEAVE = b"released\n"
-#: Max open connections: more than a lock has replicas.
-_MOST_PEERS = 256
+#: Max open connections: half of them, which one address may have, are more than a lock has
+#: replicas.
+_MOST_CONNECTIONS = 512
 
 
 class PeerTls:
@@ -70,62 +71,59 @@ class PeerTls:
         """Return the context for the next connection to a peer."""
         return self._connecting.latest()
 
-    def is_replica(self, writer: asyncio.StreamWriter) -> bool:
+    def is_replica(self, transport: asyncio.BaseTransport) -> bool:
         """Return whether the peer has a certificate of this replica's user."""
-        return user_of(writer.transport) == self._user
+        return user_of(transport) == self._user
 
 
 class PeerListener:
     """Accepts the connections of other replicas while this process lives."""
 
     def __init__(self, identity: str, tls: PeerTls | None = None) -> None:
-        self._greeting = identity.encode() + b"\n"
-        self._tls = tls
-        self._server: asyncio.Server | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
+        self.greeting = identity.encode() + b"\n"
+        self.tls = tls
+        self.peers: set[asyncio.Transport] = set()
+        serving = tls.serving if tls else None
+        self._listener = Listener(
+            lambda: _Peer(self), _MOST_CONNECTIONS, serving, math.inf, greets=True
+        )
 
     async def start(self, host: str, port: int) -> int:
         """Listen, on a free port if ``port`` is 0; return the port. Raises OSError."""
-        tls = self._tls.serving if self._tls else None
-        timeout = _HANDSHAKE if tls else None
-        self._server = await asyncio.start_server(
-            self._serve,
-            host,
-            port,
-            ssl=tls,
-            ssl_handshake_timeout=timeout,
-            # Do not wait long for a peer that is paused.
-            ssl_shutdown_timeout=_PATIENCE if tls else None,
-        )
-        bound: int = self._server.sockets[0].getsockname()[1]
-        return bound
+        await self._listener.start(host, port)
+        return self._listener.port
 
-    async def close(self, *, released: bool = False) -> None:
+    def close(self, *, released: bool = False) -> None:
         """Refuse new connections and close all; ``released``: announce the exit first."""
-        if self._server is not None:
-            self._server.close()
-        for writer in tuple(self._writers):
+        self._listener.close()
+        for peer in tuple(self.peers):
             if released:
-                writer.write(_LEAVE)
-            writer.close()
-        if self._server is not None:
-            await self._server.wait_closed()
+                peer.write(_LEAVE)
+            peer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        unknown = self._tls is not None and not self._tls.is_replica(writer)
-        if unknown or len(self._writers) >= _MOST_PEERS:
-            writer.close()
+
+class _Peer(asyncio.Protocol):
+    """The connection of another replica, in use until one of both goes."""
+
+    def __init__(self, listener: PeerListener) -> None:
+        self._listener = listener
+        self._use = contextlib.ExitStack()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        listener = self._listener
+        if listener.tls is not None and not listener.tls.is_replica(transport):
+            transport.abort()
             return
-        self._writers.add(writer)
-        try:
-            writer.write(self._greeting)
-            while await reader.read(64):
-                pass  # a peer sends nothing
-        except OSError:
-            pass  # the peer is gone
-        finally:
-            self._writers.discard(writer)
-            writer.close()
+        connection = transport.get_protocol()
+        assert isinstance(connection, Connection)
+        self._use.enter_context(connection.in_use())
+        listener.peers.add(transport)
+        self._use.callback(listener.peers.discard, transport)
+        transport.write(listener.greeting)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._use.close()
 
 
 class _Ending(Enum):
@@ -194,7 +192,7 @@ async def _connect_once(
         # The address comes from the record, so it may be invalid.
         return _Ending.FAILED
     try:
-        if tls is not None and not tls.is_replica(writer):
+        if tls is not None and not tls.is_replica(writer.transport):
             return _Ending.FAILED
         async with asyncio.timeout(_PATIENCE):
             greeting = await reader.readuntil(b"\n")
