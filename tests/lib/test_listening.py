@@ -211,6 +211,21 @@ async def test_few_are_silent_at_a_time_and_half_of_them_of_one_address(
             assert len(listener.silent) == listener.open == left
 
 
+async def test_one_that_is_silent_does_not_give_way_to_many_of_other_addresses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listening, "_MAX_SILENT", 8)
+    async with listener_of(100) as listener:
+        there = ("127.0.0.1", listener.port)
+        with (
+            socket.create_connection(there, source_address=("127.0.0.9", 0)) as ordinary,
+            sockets(listener, 20, addresses=4),
+        ):
+            await eventually("all have come", lambda: len(listener.silent) == 8)
+            ordinary.sendall(b"hello")
+            assert await asyncio.to_thread(ordinary.recv, 5) == b"HELLO"
+
+
 async def test_silent_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "REQUEST_SECONDS", 1.0)
     async with listener_of(20) as listener:
@@ -236,6 +251,19 @@ async def test_handshakes_that_never_end_give_way_and_are_closed(
                 hasty.setattr("asyncio.constants.SSL_HANDSHAKE_TIMEOUT", 3600.0)
                 await eventually("they are closed", lambda: not listener.silent)
             assert await answer(listener, client) == b"HELLO"
+
+
+async def test_a_listener_that_greets_does_not_wait_for_a_request() -> None:
+    class Greeting(Shout):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            self.transport.write(b"welcome")
+
+    listener = Listener(Greeting, 20, None, 60.0, greets=True)
+    await listener.start("127.0.0.1", 0)
+    with sockets(listener, 1) as [client]:
+        assert await asyncio.to_thread(client.recv, 10) == b"welcome"
+    listener.close()
 
 
 async def test_little_waits_for_a_client_that_does_not_read(tmp_path: Path) -> None:
