@@ -12,15 +12,13 @@ from podsched.lib.tasks import TaskSet
 from podsched.serve.client.errors import FenceLost, Invalid, OutcomeUnknown, Unavailable
 from podsched.term.writes.bind_queue import (
     BATCH,
-    ENOUGH,
-    GATHER_FOR,
     IN_FLIGHT,
-    INTERVAL,
     OVERDUE,
     RETRY_FOR,
     Assignment,
     BindQueue,
 )
+from podsched.term.writes.gathering import INTERVAL
 from podsched.v1 import api_pb2
 from support.engine_pods import assignment
 
@@ -141,38 +139,12 @@ async def test_calls_without_an_answer_do_not_hold_up_pods_that_come_later(world
     assert world.queue.calls == IN_FLIGHT
 
 
-async def test_pods_that_others_follow_wait_for_them_but_not_for_long(world: World) -> None:
-    for name in "abc":
-        world.queue.submit([assignment(name)], others_follow=True)
-        await asyncio.sleep(GATHER_FOR / 4)
-    assert not world.api.batches and len(world.queue) == 3
-    await asyncio.sleep(GATHER_FOR)
-    assert world.api.batches == [["a", "b", "c"]]
-
-
 async def test_the_last_of_several_pods_takes_those_before_it_along_at_once(world: World) -> None:
     world.queue.submit([assignment("a")], others_follow=True)
     world.submit("b")
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert world.api.batches == [["a", "b"]]
-
-
-async def test_single_pods_in_quick_succession_share_calls(world: World) -> None:
-    world.submit("first")
-    await asyncio.sleep(INTERVAL / 5)
-    for name in "abc":
-        world.submit(name)
-        await asyncio.sleep(INTERVAL / 5)
-    await asyncio.sleep(INTERVAL)
-    assert world.api.batches == [["first"], ["a", "b", "c"]]
-
-
-async def test_enough_pods_wait_for_no_others(world: World) -> None:
-    world.queue.submit([assignment(f"p{i}") for i in range(ENOUGH)], others_follow=True)
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    assert [len(batch) for batch in world.api.batches] == [ENOUGH]
 
 
 async def test_a_batch_is_bounded(world: World) -> None:

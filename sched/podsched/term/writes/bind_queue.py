@@ -1,9 +1,5 @@
 """Bind pods in batches: assignments that get ready during a call are sent with the next one.
 
-Pods that differ from each other are decided one at a time. While further decisions follow at once,
-assignments are gathered for at most GATHER_FOR seconds. If no other decision follows, assignments
-are sent at once, but at least INTERVAL seconds after the last call.
-
 Each assignment is reported to exactly one of ``bound``, ``bind_failed`` and ``overtaken`` of
 ``Outcomes``, unless the fence is lost: FenceLost ends the queue, because a deposed leader must not
 write. If the outcome of a batch is unknown (the connection broke), it is sent again. This is safe:
@@ -25,19 +21,12 @@ from podsched.framework.status import Status, error
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
+from podsched.term.writes.gathering import Gathering
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
 
 #: Pods in one BindPods call: enough to amortise the call, few enough that it stays below 10 ms.
 BATCH = 256
-#: A call is sent once this many pods are gathered, or after this many seconds. Without gathering,
-#: at 5,000 nodes and with different requests for every pod, calls had some 5 pods, and API server
-#: and etcd took 1.5 times as long for a pod.
-ENOUGH = 100
-GATHER_FOR = 0.02
-#: Min seconds between two calls with few pods. Without it, each pod would get its own call when
-#: pods are created one by one, from some 300 pods a second on.
-INTERVAL = 0.005
 #: Max concurrent calls: while the store commits one, the server validates the next.
 IN_FLIGHT = 3
 #: After this many seconds a call is overdue and no longer counts for IN_FLIGHT; and max overdue
@@ -150,17 +139,13 @@ class BindQueue:
         self._turns = asyncio.Semaphore(IN_FLIGHT)
         #: The calls that are not overdue.
         self._in_time: set[object] = set()
-        self._gathered: list[Assignment] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._clock = asyncio.get_running_loop().time
-        # As if the last call were long ago, so that the first pod is sent at once.
-        self._released_at = -INTERVAL
+        self._gathering: Gathering[Assignment] = Gathering(self._put)
         #: A revision that includes all bindings answered so far.
         self.revision = 0
 
     def __len__(self) -> int:
         """Return the number of assignments not yet sent."""
-        return len(self._outbox) + len(self._gathered)
+        return len(self._outbox) + len(self._gathering)
 
     @property
     def calls(self) -> int:
@@ -210,30 +195,12 @@ class BindQueue:
 
     def submit(self, assignments: Sequence[Assignment], *, others_follow: bool = False) -> None:
         """Bind these pods with the next call; ``others_follow``: wait a little for more."""
-        self._gathered += assignments
-        if not self._gathered:
-            return
-        now = self._clock()
-        due = now + GATHER_FOR if others_follow else self._released_at + INTERVAL
-        # If others already wait for a free call, gathering more would gain nothing.
-        if due <= now or len(self._outbox) or len(self._gathered) >= ENOUGH:
-            self._release()
-        elif self._timer is None or due < self._timer.when():
-            self._stop_timer()
-            self._timer = asyncio.get_running_loop().call_at(due, self._release)
+        others_wait = len(self._outbox) > 0
+        self._gathering.add(assignments, others_follow=others_follow, others_wait=others_wait)
 
-    def _release(self) -> None:
-        """Queue everything that was gathered for sending."""
-        self._stop_timer()
-        self._released_at = self._clock()
-        for assignment in self._gathered:
+    def _put(self, assignments: Sequence[Assignment]) -> None:
+        for assignment in assignments:
             self._outbox.put(assignment.pod.uid, assignment)
-        self._gathered = []
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     async def _send(self, batch: Sequence[Assignment]) -> Sequence[api_pb2.BatchResult]:
         # Before the call: if the term ends during it, ``ask_again`` has to know the batch.
