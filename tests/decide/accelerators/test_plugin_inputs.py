@@ -71,6 +71,17 @@ def test_a_plugin_that_rejects_the_pod_is_named_with_its_reason() -> None:
     assert len(inputs.last) <= len(inputs.names)
 
 
+def test_inputs_stay_in_order_when_a_class_continues_from_another() -> None:
+    world = World(1)
+    pending, first = world.pending(0), inputs_of(world)
+    first.refresh(pending)
+    for name in world.runtime.inputs_without_pre_filter:
+        inputs = inputs_of(world)
+        inputs.continue_from(first, {name})
+        inputs.refresh(pending)
+        assert inputs.last == inputs.now(pending)
+
+
 def _spread() -> dict[str, object]:
     return {
         "maxSkew": 1,

@@ -120,9 +120,8 @@ class PluginInputs:
     @property
     def last(self) -> tuple[Hashable, ...]:
         """The inputs at the last refresh; shorter than ``names`` if PreFilter ended early."""
-        names = (named.name for named in self._runtime.pre_filter)
-        pre_filter = (self._entries[name].inputs for name in names if name in self._entries)
-        return (*pre_filter, *self._other_inputs.values())
+        known = self.by_plugin
+        return tuple(known[name] for name in self.names if name in known)
 
     def now(self, pod: PodInfo) -> tuple[Hashable, ...]:
         """Return the current inputs. Raises PluginFailure."""
