@@ -41,39 +41,31 @@ class Backend(Protocol):
     @property
     def controlled(self) -> ControlledCluster | None:
         """The cluster if its controllers run in the scheduler; None if they run elsewhere."""
-        ...
 
     @property
     def queues(self) -> bool:
         """Whether pods may be in queues."""
-        ...
 
     @property
     def informer(self) -> InformerPort: ...
 
     async def connect(self) -> ElectionLock:
         """Return the lock, once its store can be reached."""
-        ...
 
     def start(self, tasks: TaskSet, elector: LeaderElector, about: About, answers: Answers) -> None:
         """Start the backend's own tasks.
 
         ``about``: returns a description of the replica. ``answers``: answer questions about it.
         """
-        ...
 
     def read_leadership(self, source: Source, lock: str) -> ReadLeadership | None:
         """Return a reader of the leadership; None if a replica knows only itself and the leader."""
-        ...
 
     def not_ready(self) -> str:
         """Return why the informer is not current; "" if it is."""
-        ...
 
     async def leave(self) -> None:
         """Announce that the replica stops, within a second."""
-        ...
 
     async def close(self) -> None:
         """Close the connections."""
-        ...

@@ -81,7 +81,6 @@ class Part(Protocol):
     async def start(self) -> None: ...
     async def wait(self) -> str:
         """Wait until it has ended; return how, as the end of a sentence: "ended"."""
-        ...
 
 
 async def keep_running(

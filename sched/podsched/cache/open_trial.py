@@ -19,7 +19,6 @@ class TrialChange(Protocol):
 
     def do(self) -> bool:
         """Make the change; return False, without any effect, if it is no longer possible."""
-        ...
 
     def undo(self) -> object: ...
 
@@ -29,8 +28,6 @@ class OpenTrial(Protocol):
 
     def apply_beneath(self, key: ObjectKey, apply: Callable[[], Applied]) -> Applied:
         """Apply an event about an object as if no open trial had changed the object."""
-        ...
 
     def make(self, change: TrialChange) -> None:
         """Make a change that is undone if the trial is rolled back."""
-        ...

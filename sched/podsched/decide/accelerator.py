@@ -34,8 +34,6 @@ class Accelerator(Protocol):
 
     def try_(self, batch: Batch) -> Decided | None:
         """Decide for the first pods; return None to leave them to the next accelerator."""
-        ...
 
     def is_ready(self, pod: PodInfo, key: PlacementKey) -> bool:
         """Whether it can decide a pod without evaluating all rows first."""
-        ...

@@ -26,60 +26,47 @@ class Terms(Protocol):
     @property
     def members(self) -> Collection[str]:
         """The uids of the members that may start."""
-        ...
 
     @property
     def fits(self) -> bool:
         """Whether quota needs no victims; the group may still not fit on nodes."""
-        ...
 
     @property
     def may_preempt(self) -> bool:
         """Whether to search for victims."""
-        ...
 
     @property
     def victims_first(self) -> bool:
         """Whether victims are preferred to the terms that follow, which may need none."""
-        ...
 
     @property
     def later(self) -> bool:
         """Whether the group may only start later on these terms, and on all that follow."""
-        ...
 
     def group(self, group: PodGroup) -> PodGroup:
         """Return the group as it would start on these terms."""
-        ...
 
     def nodes_of(self, pod: PodInfo) -> frozenset[str] | None:
         """Return the only nodes that a member may use; see ``NodesOf``."""
-        ...
 
     def adapted(self, member: QueuedPodInfo) -> QueuedPodInfo:
         """Return a member as it would start on these terms."""
-        ...
 
     def annotations(self, pod: PodInfo) -> dict[str, str]:
         """Return the annotations that the binding of a member sets."""
-        ...
 
     def tolerations(self, pod: PodInfo) -> Sequence[v1.Toleration]:
         """Return the tolerations that a member gets before it is bound."""
-        ...
 
     def search(self) -> VictimSearch:
         """Begin a search for victims."""
-        ...
 
     def note(self, victim: PodInfo) -> str:
         """Return the text of the event on a victim that was found."""
-        ...
 
     @property
     def message(self) -> str:
         """The message on a member that waits until its victims have left."""
-        ...
 
 
 class TermsAttempt:

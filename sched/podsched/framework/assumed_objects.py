@@ -33,24 +33,20 @@ class AssumedObjects(Protocol[Object]):
         If the informer ends an assumption, ``ClusterView.version`` changes instead. So plugins that
         read assumed objects include both numbers in ``inputs``.
         """
-        ...
 
     @property
     def position(self) -> int:
         """The current position in the journal of changed objects."""
-        ...
 
     def changed_since(self, position: int) -> Collection[tuple[str, str]] | None:
         """Return namespace and name of all objects that changed since; None: maybe all.
 
         Whether the informer or an assumption changed them.
         """
-        ...
 
     def get(self, namespace: str, name: str) -> Object | None: ...
     def assumed(self) -> Sequence[Object]:
         """Return only the assumed objects."""
-        ...
 
     def assume(
         self,
@@ -65,8 +61,6 @@ class AssumedObjects(Protocol[Object]):
         ``is_new``: the object will be created, and is assumed also while the informer has none.
         Raises KeyError if the informer has no object of this name, unless it is new.
         """
-        ...
 
     def restore(self, namespace: str, name: str) -> None:
         """Drop the assumption about an object, if there is one."""
-        ...

@@ -142,7 +142,6 @@ class HintIndex(Protocol):
 
         The result is only valid until the index changes.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,6 @@ class Lookahead(Protocol):
 
         After it has returned False it is not called again.
         """
-        ...
 
 
 @runtime_checkable
@@ -44,7 +43,6 @@ class LookaheadPlugin(Protocol):
 
         None if verdicts cannot be predicted, or if the plugin's scores change as well.
         """
-        ...
 
 
 @runtime_checkable
@@ -56,7 +54,6 @@ class LooksPastReserve(LookaheadPlugin, Protocol):
 
     def independent(self, pods: Sequence[PodInfo]) -> int:
         """Return how many of the first pods, which share a projection, reserve different things."""
-        ...
 
 
 class JointBest(NamedTuple):
@@ -75,15 +72,12 @@ class JointChoice(Protocol):
 
         ``fits`` is None if they reject no row, ``total`` is None if they score all rows the same.
         """
-        ...
 
     def best(self, cls: PodClass, nodes: JournaledColumns, base: Any) -> JointBest | None:
         """Return the best row for a class; None if the plugins have to be called."""
-        ...
 
     def feasible(self) -> Rows:
         """Return the rows that were feasible for the last class."""
-        ...
 
 
 @runtime_checkable
@@ -97,4 +91,3 @@ class JointChoicePlugin(Protocol):
 
         None if it does not support exactly these plugins.
         """
-        ...

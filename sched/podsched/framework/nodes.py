@@ -48,17 +48,14 @@ class NodeColumns(Protocol):
     @property
     def size(self) -> int:
         """Number of rows, removed ones included."""
-        ...
 
     @property
     def alive(self) -> Bools:
         """False for rows of removed nodes and unused rows; their other cells are undefined."""
-        ...
 
     @property
     def topology_version(self) -> int:
         """A number that changes when nodes are added, removed, relabelled, tainted or cordoned."""
-        ...
 
     @property
     def names(self) -> Sequence[str]: ...
@@ -67,11 +64,9 @@ class NodeColumns(Protocol):
 
     def node(self, row: int) -> v1.Node:
         """Return the node's message; plugins do not write to it."""
-        ...
 
     def pods(self, row: int) -> Mapping[str, PodInfo]:
         """Return the pods on the node, assumed ones included, by uid."""
-        ...
 
     # Resources: cpu in milli-units, memory and the rest in whole units; unknown resources are all
     # zero.
@@ -79,7 +74,6 @@ class NodeColumns(Protocol):
     def requested(self, resource: str) -> Int64s: ...
     def nonzero_requested(self, resource: str) -> Int64s:
         """Return requested cpu or memory; containers without requests count 100m or 200Mi."""
-        ...
 
     @property
     def allowed_pod_number(self) -> Int64s: ...
@@ -92,7 +86,6 @@ class NodeColumns(Protocol):
     @property
     def taint_set(self) -> Int32s:
         """Id of the row's set of taints; ``taints(id)`` has them."""
-        ...
 
     def taints(self, taint_set: int) -> tuple[v1.Taint, ...]: ...
     def label(self, key: str) -> Int32s:
@@ -100,27 +93,23 @@ class NodeColumns(Protocol):
 
         Built on first use, then kept current.
         """
-        ...
 
     def value_id(self, value: str) -> int:
         """Return the id of a label value, for comparison with ``label``.
 
         UNKNOWN for a value that no node has had. Do not keep ids: they differ between processes.
         """
-        ...
 
     def value(self, value_id: int) -> str: ...
 
     # Host ports and images.
     def used_ports(self, row: int) -> Mapping[tuple[str, str, int], int]:
         """Return the number of pods that use each (hostIP, protocol, hostPort)."""
-        ...
 
     @property
     def rows_with_ports(self) -> Rows: ...
     def image_rows(self, image: str) -> tuple[Rows, Int64s]:
         """Return the rows that have the (normalised) image name, and its size in bytes on each."""
-        ...
 
     # Counts over pods; see ``PodQuery``.
     def counter(self, query: PodQuery) -> Int64s:
@@ -128,29 +117,23 @@ class NodeColumns(Protocol):
 
         Built on first use, then kept current.
         """
-        ...
 
     def counter_version(self, query: PodQuery) -> int:
         """Return a number that changes whenever a count of this query does."""
-        ...
 
     def own_delta(self, query: PodQuery) -> Int64s | None:
         """Return, per row of a fork, its count minus its base row's; None outside a fork."""
-        ...
 
     def terms_in_cluster(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
         """Return the terms of a family that any pod in the cluster has, with their queries."""
-        ...
 
     def terms_version(self, family: TermFamily) -> int:
         """Return a number that changes whenever a term of the family appears or disappears."""
-        ...
 
     # Forks.
     @property
     def base(self) -> NodeColumns:
         """The columns that a fork was made from; the columns themselves if they are not a fork."""
-        ...
 
     @property
     def base_rows(self) -> Rows: ...
@@ -163,11 +146,9 @@ class ChangedRows(Protocol):
     @property
     def position(self) -> int:
         """The current position in the journal."""
-        ...
 
     def changed_since(self, position: int) -> Rows | None:
         """Return the distinct rows that changed since, ascending; None: maybe all."""
-        ...
 
 
 class JournaledColumns(NodeColumns, ChangedRows, Protocol):
@@ -176,12 +157,10 @@ class JournaledColumns(NodeColumns, ChangedRows, Protocol):
     @property
     def nodes_version(self) -> int:
         """A number that changes on every change of a node that a plugin can see."""
-        ...
 
     @property
     def ordered_rows(self) -> Rows:
         """The rows that have a node, in the order in which a sample of nodes is searched."""
-        ...
 
     def counter_sums(self, query: PodQuery, groups: Rows, number: int) -> Int64s:
         """Return the sums of ``counter`` over groups of rows, shape ``(number,)``.
@@ -189,12 +168,10 @@ class JournaledColumns(NodeColumns, ChangedRows, Protocol):
         ``groups``: each row's group, in 0..number-1, shape ``(size,)``. Sums are kept current, so
         repeated calls with the same array need no pass over the rows.
         """
-        ...
 
     @property
     def start_times(self) -> ChangedRows:
         """The rows where start times of pods changed, and nothing else."""
-        ...
 
 
 class ForkedColumns(NodeColumns, Protocol):
@@ -210,11 +187,9 @@ class ForkedColumns(NodeColumns, Protocol):
 
         They count in every column; ``pods`` does not show them.
         """
-        ...
 
     def copies(self) -> Int64s:
         """Return how many pods ``add_copies`` has added to each row."""
-        ...
 
 
 class PodQuery(Protocol):
@@ -269,7 +244,6 @@ class ObjectsByNode(Protocol):
 
         The column is kept current. Do not keep the array: it is replaced when nodes change.
         """
-        ...
 
 
 class Nominations(Protocol):
@@ -278,17 +252,14 @@ class Nominations(Protocol):
     @property
     def version(self) -> int:
         """A number that grows by at least one for each node that ``changed_since`` returns."""
-        ...
 
     def changed_since(self, version: int) -> Collection[str] | None:
         """Return the nodes whose nominated pods changed since that version; None: maybe all."""
-        ...
 
     def pods(self, node_name: str) -> Sequence[PodInfo]: ...
     def nodes(self) -> Collection[str]: ...
     def node_of(self, uid: str) -> str:
         """Return the node that a pod is nominated to, or ""; its status may not show it yet."""
-        ...
 
 
 class ClusterView(Protocol):
@@ -301,7 +272,6 @@ class ClusterView(Protocol):
 
         The namespace is "" for a kind that has none.
         """
-        ...
 
     def list(self, kind: str, namespace: str | None = None) -> Sequence[Any]: ...
     def version(self, kind: str) -> int:
@@ -310,24 +280,19 @@ class ClusterView(Protocol):
         "Pod" includes pending pods, so it changes all the time. A plugin that reads only pods on
         nodes should use ``counter_version`` of its query, or ``position``.
         """
-        ...
 
     def assumed(self, kind: str) -> AssumedObjects[Any]:
         """Return the objects of a kind with the changes that plugins assume, unlike ``get``."""
-        ...
 
     def by_node(self, kind: str, node_of: NodeOf) -> ObjectsByNode:
         """Return the objects of a kind by the node that ``node_of`` returns for each."""
-        ...
 
     @property
     def placement(self) -> frozenset[str] | None:
         """The names of the nodes that members of a group may use in this try; None for all."""
-        ...
 
     def members(self, group: str) -> Collection[PodInfo]:
         """Return the unfinished pods of a PodGroup ("namespace/name"), bound or not."""
-        ...
 
     @property
     def nominator(self) -> Nominations: ...

@@ -151,7 +151,6 @@ class PlacementGeneratePlugin(Protocol):
 
         ``placed``: the group's members that have a node already.
         """
-        ...
 
 
 @runtime_checkable
@@ -160,7 +159,6 @@ class PlacementFeasiblePlugin(Protocol):
 
     def placement_feasible(self, group: PodGroup, scheduled: int) -> Status:
         """Return SUCCESS, or Wait with the reason. ``scheduled`` counts members with a node."""
-        ...
 
 
 @runtime_checkable
@@ -178,7 +176,6 @@ class PlacementScorePlugin(Protocol):
         self, group: PodGroup, tried: Sequence[TriedPlacement], cluster: ClusterView
     ) -> Sequence[float]:
         """Return a score from 0 to 100 for each placement."""
-        ...
 
 
 class TriedPlacement(NamedTuple):
@@ -242,11 +239,9 @@ class PodGroupPostFilterPlugin(Protocol):
         self, group: PodGroup, members: Sequence[PodInfo], cluster: ClusterView
     ) -> VictimSearch:
         """Search for victims in the whole cluster; see ``VictimSearch``."""
-        ...
 
     def member_message(self, group: PodGroup) -> str:
         """Return PostFilter's message for a single member that fits no node."""
-        ...
 
 
 class GroupTrial(Trial, Protocol):
@@ -254,31 +249,24 @@ class GroupTrial(Trial, Protocol):
 
     def forget(self, pod: PodInfo) -> None:
         """End the assumption of a pod on its node."""
-        ...
 
     def remove(self, pod: PodInfo) -> None:
         """Remove a pod, as preemption would."""
-        ...
 
     def put(self, kind: str, message: Any) -> None:
         """Add or replace an object that is neither a pod nor a node."""
-        ...
 
     def restrict(self, node_names: frozenset[str] | None) -> None:
         """Allow pods only on these nodes; None for all."""
-        ...
 
     def inner(self) -> GroupTrial:
         """Begin a trial inside of this one."""
-        ...
 
     def commit(self) -> None:
         """Keep the changes of this trial, as a part of the outer one."""
-        ...
 
     def roll_back(self) -> None:
         """Undo the changes of this trial."""
-        ...
 
     def __enter__(self) -> GroupTrial: ...
 
@@ -289,4 +277,3 @@ class GroupTrial(Trial, Protocol):
         traceback: TracebackType | None,
     ) -> None:
         """Roll back the trial if it was not committed."""
-        ...

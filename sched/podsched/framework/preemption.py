@@ -26,13 +26,11 @@ class PreemptionPlugin(Protocol):
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
     ) -> PostFilterResult | dict[str, Victims]:
         """Return the victims by node name; PostFilter's result if there are no candidates."""
-        ...
 
     def choose_candidate(
         self, candidates: Mapping[str, Victims], cluster: ClusterView
     ) -> PostFilterResult:
         """Return the best of the remaining candidates, if any; nodes may be gone meanwhile."""
-        ...
 
 
 @runtime_checkable
@@ -46,18 +44,15 @@ class EvictionListener(Protocol):
 
     def evictions_started(self, preemptors: Sequence[PodInfo], victims: Victims) -> None:
         """Keep the preemptors out of the queue; count the victims as terminating."""
-        ...
 
     def preemptors_released(self, preemptors: Sequence[PodInfo]) -> None:
         """Let the preemptors into the queue: the last victim is about to go, or an eviction failed.
 
         May be called more than once.
         """
-        ...
 
     def evictions_ended(self, victims: Victims) -> None:
         """Stop counting victims as terminating: they are deleted, or an eviction failed."""
-        ...
 
 
 #: Uids of victims, most important first, and how many of them a budget protects.
@@ -92,7 +87,6 @@ class DryRunPlugin(Plugin, Protocol):
         budgets: Sequence[v1.PodDisruptionBudget],
     ) -> DryRuns:
         """Make the dry runs for a pod on some rows, without nominated pods."""
-        ...
 
     def plan_dry_run(
         self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
@@ -101,7 +95,6 @@ class DryRunPlugin(Plugin, Protocol):
 
         These are its first rows or, if their results are known, all others.
         """
-        ...
 
     def learn_dry_run(
         self,
@@ -114,7 +107,6 @@ class DryRunPlugin(Plugin, Protocol):
 
         They are for the nodes as they were at ``plan_dry_run``, without nominated pods.
         """
-        ...
 
 
 @dataclass(slots=True)
@@ -146,7 +138,6 @@ class DividedDryRun(Plugin, Protocol):
         Returns whether nodes are left to be tried later, with the state of a new decision.
         ``draw``: the random number that PostFilter would draw.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,4 +168,3 @@ class ExplainsPreemption(Protocol):
         most: int | None = None,
     ) -> PreemptionReport:
         """Try all nodes, or ``most`` of those that have victims; change nothing."""
-        ...

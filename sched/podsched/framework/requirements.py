@@ -47,7 +47,6 @@ class MeasuresRequirements(Protocol):
 
         Called after PreFilter with the same state, for rows that the plugin rejects.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,6 @@ class ExplainsParts(Protocol):
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, row: int
     ) -> Sequence[Parts]:
         """Return the verdicts on the parts of one row; called after PreFilter with its state."""
-        ...
 
 
 @runtime_checkable
@@ -80,4 +78,3 @@ class CountsCopies(Protocol):
 
     def counts_copies(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> bool:
         """Return whether Filter does so for pods like this one, on all rows."""
-        ...

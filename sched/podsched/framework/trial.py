@@ -16,8 +16,6 @@ class Trial(Protocol):
 
     def assume(self, pod: PodInfo, node_name: str) -> None:
         """Count a waiting pod on a node."""
-        ...
 
     def assume_many(self, pods: Sequence[PodInfo], node_names: Sequence[str]) -> None:
         """Count waiting pods on nodes, each pod after those before it."""
-        ...

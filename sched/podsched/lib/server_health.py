@@ -39,24 +39,19 @@ class Servers(Protocol):
     @property
     def in_use(self) -> Collection[str]:
         """The server that gets new calls, and others that have streams."""
-        ...
 
     @property
     def endpoints(self) -> Sequence[str]:
         """All servers."""
-        ...
 
     async def health(self, endpoint: str, timeout: float) -> Health:
         """Return what a server answers within seconds."""
-        ...
 
     def reached(self, reached: bool) -> None:
         """Note whether any server answers."""
-        ...
 
     async def move(self, endpoint: str, to: str) -> None:
         """Leave one server for another; calls to the former fail."""
-        ...
 
 
 async def leave_silent_servers(servers: Servers, silence: float) -> None:

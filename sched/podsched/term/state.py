@@ -46,23 +46,18 @@ class StateListener(Protocol):
 
     def deleted_while_assumed(self, pod: PodInfo) -> None:
         """Note that a pod was deleted while it was being bound."""
-        ...
 
     def deleted_while_pending(self, pod: PodInfo) -> None:
         """Note that a pod was deleted while it waited to be scheduled."""
-        ...
 
     def changed(self, changes: Sequence[Change], now: float) -> None:
         """Note cluster events that the queue has just handled."""
-        ...
 
     def handled(self, sort: str, seconds: float, count: int) -> None:
         """Count ``count`` events of a sort ("PodAdd"), and the seconds that they took together."""
-        ...
 
     def anomaly(self, anomaly: Anomaly) -> None:
         """Note an event that contradicts the cache."""
-        ...
 
 
 class NoListener:

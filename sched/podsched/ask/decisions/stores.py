@@ -35,11 +35,9 @@ class Store(Protocol):
 
     def append(self, frame: bytes) -> None:
         """Add a frame. Raises OSError."""
-        ...
 
     def segments(self) -> Iterator[list[Frame]]:
         """Yield the frames of each segment in their order, the newest segment first."""
-        ...
 
     def close(self) -> None: ...
 

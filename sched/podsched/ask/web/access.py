@@ -115,7 +115,6 @@ class RestApi(Protocol):
 
     async def ask(self, caller: Caller, asked: Act) -> Reply:
         """Return the reply to one request; a refusal is a reply, too, not an exception."""
-        ...
 
 
 class Explainer(Protocol):
@@ -123,7 +122,6 @@ class Explainer(Protocol):
 
     async def explain(self, caller: Caller, asked: ExplainRequest) -> Reply:
         """Explain a Pod or PodGroup."""
-        ...
 
 
 def refusal(status: int, reason: str) -> web.Response:

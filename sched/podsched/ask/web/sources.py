@@ -23,23 +23,18 @@ class Source(Protocol):
 
     def follow(self) -> None:
         """Begin to record changes."""
-        ...
 
     def unfollow(self) -> None:
         """Stop recording changes."""
-        ...
 
     def keys(self, kind: str) -> list[str]:
         """Return the keys of all objects of a kind."""
-        ...
 
     def get(self, kind: str, key: str) -> AnyObject | None:
         """Return an object as it is now; None if there is none, or it cannot be read."""
-        ...
 
     def changed(self) -> Collection[Change] | None:
         """Return the changes since the last call; None if some were lost: read all again."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,11 +54,9 @@ class RemoteEvaluator(Protocol):
     @property
     def available(self) -> bool:
         """Whether other processes are available."""
-        ...
 
     async def prepare(self, evaluation: ClassEvaluation, pod: PodInfo, traceparent: str) -> bool:
         """Make the first evaluation; return whether time has passed meanwhile."""
-        ...
 
 
 def request_for(pending: PendingEvaluation) -> EvaluationRequest:

@@ -61,13 +61,11 @@ class RemoteDryRun(Protocol):
 
     def worth(self, nodes: int) -> bool:
         """Whether remote dry runs are faster than local ones for this many nodes."""
-        ...
 
     async def dry_run(
         self, request: DryRunRequest, rows: Rows, traceparent: str = ""
     ) -> Sequence[DryRunResult]:
         """Return results for some rows, or none, based on the rows' state at the call."""
-        ...
 
 
 def dry_run_plugin(runtime: ProfileRuntime) -> DryRunPlugin | None:

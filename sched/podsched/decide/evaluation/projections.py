@@ -112,12 +112,10 @@ class StampedCluster(ClusterView, Protocol):
     @property
     def stamp(self) -> Hashable:
         """A value that changes with everything that a decision may depend on."""
-        ...
 
     @property
     def stamp_beside_pods(self) -> Hashable:
         """As ``stamp``, but unchanged by pods that come and go without affinity terms."""
-        ...
 
 
 class CurrentProjections:

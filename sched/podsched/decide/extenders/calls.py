@@ -40,7 +40,6 @@ class Transport(Protocol):
 
     async def send(self, verb: str, body: bytes) -> bytes:
         """Return the answer to a call. Raises ExtenderError."""
-        ...
 
     async def close(self) -> None: ...
 

@@ -55,37 +55,31 @@ class ClusterWrites(Protocol):
         self, bindings: Sequence[v1.Binding], *, fence: v1.Fence, traceparent: str = ""
     ) -> Sequence[v1.BatchResult]:
         """Bind pods. With a uid, binding again to the same node is a success."""
-        ...
 
     async def evict_pods(
         self, evictions: Sequence[v1.EvictRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
         """Delete pods gracefully, respecting or ignoring disruption budgets."""
-        ...
 
     async def patch_pod_statuses(
         self, patches: Sequence[v1.PodStatusPatch], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
         """Set conditions and nominations of pods."""
-        ...
 
     async def patch_many(
         self, patches: Sequence[v1.PatchRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
         """Patch objects of any kind."""
-        ...
 
     async def create_many(
         self, items: Sequence[AnyObject], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
         """Store new objects of any kind."""
-        ...
 
     async def delete_many(
         self, deletions: Sequence[v1.DeleteRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
         """Delete objects of any kind."""
-        ...
 
 
 class TermCluster(ClusterWrites, Protocol):
@@ -93,7 +87,6 @@ class TermCluster(ClusterWrites, Protocol):
 
     async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
         """Return the current object. NotFound."""
-        ...
 
 
 class Cluster(TermCluster, Protocol):
@@ -101,11 +94,9 @@ class Cluster(TermCluster, Protocol):
 
     def informer(self, kinds: Sequence[str]) -> InformerPort:
         """Follow kinds; lists deliver them in this order."""
-        ...
 
     async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
         """Store new events and update count and time of repeated ones; best effort, not fenced."""
-        ...
 
 
 class ControlledCluster(Cluster, Protocol):
@@ -116,11 +107,9 @@ class ControlledCluster(Cluster, Protocol):
 
         metadata_only: keep only the objects' metadata.
         """
-        ...
 
     async def delete_collection(self, kind: str, namespace: str = "", *, fence: v1.Fence) -> int:
         """Delete all objects of a kind in a namespace; return their number."""
-        ...
 
 
 def eviction(pod: Pod, reason: str, message: str, *, grace: int | None = None) -> v1.EvictRequest:

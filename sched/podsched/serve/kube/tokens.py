@@ -35,7 +35,6 @@ class TokenSource(Protocol):
 
         Raises Unauthorized if none is available.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,11 +222,9 @@ class Store(Protocol):
 
         It grows when etcd elects a leader, and begins anew when a watch raises ``Restored``.
         """
-        ...
 
     async def get(self, key: str, *, revision: int | None = None) -> GetResult:
         """Read one key, linearizable, or as of an earlier revision (else ``Compacted``)."""
-        ...
 
     async def range(
         self,
@@ -238,21 +236,18 @@ class Store(Protocol):
         keys_only: bool = False,
     ) -> RangeResult:
         """Read the keys that begin with prefix, at most ``limit`` (0: all), after a key."""
-        ...
 
     async def write(self, write: Write) -> WriteResult:
         """Apply one write; concurrent writes share a commit, each succeeds independently.
 
         Cancelling the caller does not undo a submitted write.
         """
-        ...
 
     async def write_many(self, writes: Sequence[Write]) -> list[WriteOutcome]:
         """Apply many writes, each independently, in order; cheaper than as many ``write`` calls.
 
         They are not one atomic step. Errors are entries of the list and are not raised.
         """
-        ...
 
     async def txn(
         self,
@@ -261,7 +256,6 @@ class Store(Protocol):
         on_failure: Sequence[TxnOp] = (),
     ) -> TxnResult:
         """Run one transaction directly, not grouped with other writes."""
-        ...
 
     def watch(
         self, prefix: str | Sequence[str], *, start_revision: int = 0
@@ -275,28 +269,21 @@ class Store(Protocol):
         Several prefixes are watched as the one range that covers them, so they should lie
         close together in the key space; else use several watches.
         """
-        ...
 
     async def lease_grant(self, ttl: int) -> LeaseGrant:
         """Grant a lease of about ttl seconds; its keys are deleted when it expires."""
-        ...
 
     async def lease_keep_alive(self, lease_id: int) -> int:
         """Renew a lease once; return the new ttl in seconds. Raises ``LeaseNotFound``."""
-        ...
 
     async def lease_revoke(self, lease_id: int) -> None:
         """End a lease and delete its keys; ``LeaseNotFound`` if it has ended already."""
-        ...
 
     async def compact(self, revision: int) -> None:
         """Discard the history before a revision; no error if that is already done."""
-        ...
 
     async def status(self) -> StoreStatus:
         """Return the state of the etcd member in use."""
-        ...
 
     async def close(self) -> None:
         """End watches and connections; queued writes fail with ``Closed``."""
-        ...

@@ -41,11 +41,9 @@ class DecisionSink(Protocol):
 
     def numbers(self, pods: int) -> int:
         """Reserve numbers for ``pods`` decisions; return the number before the first of them."""
-        ...
 
     def put(self, entry: tuple[Any, ...], pods: int = 0) -> None:
         """Take an entry about ``pods`` new decisions, or drop and count it."""
-        ...
 
 
 class Allowance:

@@ -100,13 +100,11 @@ class PreemptionReport(Protocol):
 
     def preempted(self, victim: PodInfo, preemption: Preemption) -> None:
         """Note that a victim lost its place, or is being evicted."""
-        ...
 
     def preemption_finished(
         self, preemption: Preemption, result: str, seconds: float, *, try_again: bool
     ) -> None:
         """Note the end, "success" or "error"; ``try_again``: no deletion will wake the pods."""
-        ...
 
 
 class Evictor:

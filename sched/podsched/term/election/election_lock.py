@@ -24,23 +24,18 @@ class ElectionLock(Protocol):
 
     async def read(self) -> Snapshot:
         """Return the lock at one revision."""
-        ...
 
     async def write(self, write: Write) -> Stored:
         """Make a write, if the record and, except for an acquisition, the term are unchanged."""
-        ...
 
     def watches(self) -> Mapping[str, Callable[[], AsyncIterator[Snapshot | None]]]:
         """Return named watches; each yields the changed lock, or None if it should be read."""
-        ...
 
     async def keep_alive(self) -> None:
         """Keep the candidate's liveness key, if the lock has one, until cancelled."""
-        ...
 
     async def revoke(self) -> None:
         """Remove the candidate's liveness key."""
-        ...
 
 
 def stamped(write: Write) -> LeaderElectionRecord:

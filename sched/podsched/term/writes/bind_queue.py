@@ -44,7 +44,6 @@ class Binder(Protocol):
         self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
     ) -> Sequence[api_pb2.BatchResult]:
         """Return a result for each binding. Raises ClientError when the call fails as a whole."""
-        ...
 
 
 class GroupMember(Protocol):
@@ -52,19 +51,15 @@ class GroupMember(Protocol):
 
     def ready(self, assignment: Assignment) -> None:
         """Note that the member has passed Permit and PreBind."""
-        ...
 
     def rejected(self, assignment: Assignment, status: Status) -> None:
         """Note that Permit or PreBind rejected the member; undo it, maybe with all others later."""
-        ...
 
     def bound(self, assignment: Assignment) -> None:
         """Note that the member is bound."""
-        ...
 
     def undone(self, assignment: Assignment) -> None:
         """Note that the member was undone after its binding failed."""
-        ...
 
 
 @dataclass(eq=False, slots=True)
@@ -109,19 +104,15 @@ class Outcomes(Protocol):
 
     def bind_called(self, assignments: Sequence[Assignment], seconds: float, problem: str) -> None:
         """Count a call; ``problem`` is "" if it was answered."""
-        ...
 
     def bound(self, assignments: Sequence[Assignment]) -> None:
         """Finish the binding cycles of pods that are bound."""
-        ...
 
     def bind_failed(self, assignment: Assignment, status: Status) -> None:
         """Undo an assignment that could not be bound."""
-        ...
 
     def overtaken(self, assignment: Assignment, revision: int) -> None:
         """Decide again once the state has this revision: another scheduler has used the room."""
-        ...
 
 
 class BindQueue:
