@@ -3,33 +3,37 @@
 Answers are JSON: a client that accepts only protobuf gets 406. But ``kubectl create``, ``drain``
 and ``auth`` always send protobuf, and so do kubelets, kube-scheduler and kube-controller-manager by
 default. So the kinds that they write are read: a message is converted to the JSON of the object by
-the field numbers in ``protobuf_fields``.
+the field numbers in ``protobuf_fields.txt``.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from typing import Any, Final
 
 from podsched.api import codec
 from podsched.api.json_text import load_json
 from podsched.api.objects import Timestamp
 from podsched.lib.varint import read_varint
-from podsched.serve.server.rest.protobuf_fields import FIELDS
 
 MEDIA: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
 
-_MESSAGES: Final[Mapping[str, Mapping[int, tuple[str, str]]]] = {
-    message: {
-        int(number): (name, form[0] if form else "s")
-        for number, name, *form in (field.split(":") for field in fields.split())
-    }
-    for message, fields in FIELDS.items()
-}
+
+def _read_messages() -> dict[str, dict[int, tuple[str, str]]]:
+    """Return name and type of each message's fields, by message and number."""
+    text = files(__package__).joinpath("protobuf_fields.txt").read_text("utf-8")
+    _, *blocks = text.split("\n\n")
+    messages = {}
+    for message, *lines in map(str.splitlines, blocks):
+        fields = (line.split() for line in lines)
+        messages[message] = {int(number): (name, form) for number, name, form in fields}
+    return messages
 
 
+_MESSAGES: Final[Mapping[str, Mapping[int, tuple[str, str]]]] = _read_messages()
 #: Max fields in all messages of a body together.
 _MAX_FIELDS: Final = 50_000
 _WORD: Final = 1 << 64
@@ -81,38 +85,39 @@ class _Decoder:
             if number not in known:
                 continue
             name, form = known[number]
-            if form.endswith("*"):
-                found.setdefault(name, []).append(self._value(value, form[:-1]))
-            elif form.endswith("%"):
+            if form.endswith("[]"):
+                found.setdefault(name, []).append(self._value(value, form[:-2]))
+            elif form.endswith("{}"):
                 entry = self._parts(_bytes(value))
-                inner = self._value(entry.get(2, b""), form[:-1])
+                inner = self._value(entry.get(2, b""), form[:-2])
                 found.setdefault(name, {})[_text(entry.get(1))] = inner
-            elif not name:
+            elif name == "...":
                 found |= self._message(_bytes(value), form)
             else:
                 found[name] = self._value(value, form)
         return found
 
     def _value(self, value: Any, form: str) -> Any:
-        if form == "i":
+        if form == "int":
             return _number(value)
-        if form == "b":
+        if form == "bool":
             return bool(_number(value))
-        if form == "s":
+        if form == "string":
             return _text(value)
         raw = _bytes(value)
-        if form == "y":
+        if form == "bytes":
             return base64.b64encode(raw).decode()
-        if form == "q":
+        if form == "Quantity":
             return _text(self._parts(raw).get(1))
-        if form == "j":
+        if form == "RawExtension":
             return _json(_bytes(self._parts(raw).get(1)))
-        if form == "n":
+        if form == "IntOrString":
             parts = self._parts(raw)
             is_text = _number(parts.get(1))
             return _text(parts.get(3)) if is_text else _number(parts.get(2))
-        if form in ("t", "u"):
-            return self._time(raw, micros=form == "u") if raw else None  # Go's zero time is empty
+        if form in ("Time", "MicroTime"):
+            # Go's zero time is empty.
+            return self._time(raw, micros=form == "MicroTime") if raw else None
         return self._message(raw, form)
 
     def _time(self, raw: bytes, *, micros: bool) -> str:
