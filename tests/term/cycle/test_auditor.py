@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+
+import pytest
 
 from podsched.api.manifest import from_manifest
 from podsched.cache.changes import Change
@@ -186,6 +189,29 @@ def test_samples_go_round_all_waiting_pods() -> None:
     told(state, "Node", node("n1"), 2.0)
     found = [missed.pod.key for _ in range(3) for missed in auditor.audit()]
     assert sorted(found) == [f"default/pod-{index}" for index in range(5)]
+
+
+@pytest.mark.looptime
+async def test_pods_that_fit_are_reported_and_woken_but_not_while_there_is_other_work() -> None:
+    state, auditor = world(deaf=True)
+    told(state, "Pod", pending("big", "3"), 1.0)
+    reject(state, "NodeResourcesFit", 1.0)
+    told(state, "Node", node("n1"), 2.0)
+    busy, reported, woken = [True], list[tuple[int, int]](), list[str]()
+    running = asyncio.create_task(
+        auditor.run(
+            1.0,
+            lambda: busy[0],
+            lambda pods, missed: reported.append((pods, len(missed))),
+            lambda pods: woken.extend(pod.key for pod in pods),
+        )
+    )
+    await asyncio.sleep(3.5)
+    assert not reported and not woken
+    busy[0] = False
+    await asyncio.sleep(1.0)
+    assert reported == [(1, 1)] and woken == ["default/big"]
+    running.cancel()
 
 
 def test_without_any_event_remembered_the_cause_is_unknown() -> None:

@@ -13,8 +13,9 @@ they also wait for quota, for nodes of flavors, and for domains of their slices.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -28,8 +29,11 @@ from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pod_groups import pod_group
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import SUCCESS
+from podsched.telemetry.logs import get_logger
 from podsched.term.admission.units import unit_key
 from podsched.term.state import SchedulingState
+
+_log = get_logger("scheduler")
 
 #: Events remembered to find the one that should have woken a pod.
 REMEMBERED = 1024
@@ -87,6 +91,35 @@ class Auditor:
         self._sample = sample
         self._at = 0
         self.audited = 0
+
+    async def run(
+        self,
+        period: float,
+        is_busy: Callable[[], bool],
+        report: Callable[[int, Sequence[MissedWakeUp]], None],
+        activate: Callable[[Sequence[PodInfo]], None],
+    ) -> None:
+        """Check a sample every ``period`` seconds while there is nothing else to do, and wake pods.
+
+        ``report`` gets the number of pods that were checked, and those that fit.
+        """
+        while True:
+            await asyncio.sleep(period)
+            if is_busy():
+                continue
+            before = self.audited
+            missed = self.audit()
+            report(self.audited - before, missed)
+            for found in missed:
+                _log.warning(
+                    "A pod that fits had not been woken",
+                    pod=found.pod.key,
+                    node=found.node_name,
+                    should_have_been_woken_by=found.event,
+                    plugins=sorted(found.plugins),
+                )
+            if missed:
+                activate([found.pod for found in missed])
 
     def audit(self) -> list[MissedWakeUp]:
         """Return the pods of the next sample that would fit; the caller wakes them."""

@@ -56,8 +56,6 @@ class BindingCycle(TermPart):
         self._queue = BindQueue(parts.binder, parts.fence, self.outcomes)
         self.waiting = WaitingCycles(parts, failures, self.bind)
         self._with_extenders = ExtenderBindings(parts.cluster, parts.state.cache, parts.changes)
-        #: A revision that includes the bindings by extenders that ``ask_again`` has found.
-        self._by_extenders = 0
 
     def start(self) -> None:
         self._queue.start(self._tasks)
@@ -86,7 +84,7 @@ class BindingCycle(TermPart):
     @property
     def revision(self) -> int:
         """A revision that includes all bindings known to be done."""
-        return max(self._queue.revision, self._by_extenders)
+        return max(self._queue.revision, self._with_extenders.revision)
 
     async def settled(self, longest: float) -> None:
         """Return once the outcome of every assignment at Bind is known.
@@ -107,7 +105,7 @@ class BindingCycle(TermPart):
             FenceLost: another replica leads.
         """
         await self._queue.ask_again()
-        self._by_extenders = await self._with_extenders.ask_again()
+        await self._with_extenders.ask_again()
 
     async def close(self) -> None:
         """End the remaining work after the term's tasks have ended."""

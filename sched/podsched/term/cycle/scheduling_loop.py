@@ -24,7 +24,6 @@ from podsched.lib.event_loop import Turn
 from podsched.lib.tasks import TaskSet
 from podsched.queue.attempts import of_one_class
 from podsched.serve.client.errors import FenceLost
-from podsched.telemetry.logs import get_logger
 from podsched.term.checkpoint import checkpoint_of
 from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.admission_cycle import AdmissionCycle
@@ -50,9 +49,6 @@ from podsched.term.writes.pod_group_conditions import PodGroupConditions
 from podsched.term.writes.shared_calls import SharedCalls
 from podsched.term.writes.status_writer import StatusWriter
 from podsched.v1 import api_pb2
-
-_log = get_logger("scheduler")
-
 
 #: Max pods decided before other tasks run, unless the turn is used up earlier. When others ran
 #: after each pod that differs, each binding was a call: 1.7 ms of the API server's CPU instead of
@@ -92,11 +88,11 @@ class SchedulingLoop(TermPart):
         self.binding = BindingCycle(parts, failures)
         self.evictor = Evictor(parts.evict, self.binding.waiting.preempt, failures, parts.tasks)
         self._make_cycles(parts, failures)
-        self._recent = RecentEvents()
         self._decides = asyncio.Event()
         self._decides.set()
+        self._recent = RecentEvents()
         self._auditor = Auditor(
-            parts.state, parts.decider, self._recent, parts.settings.audit_sample
+            parts.state, parts.decider, self._recent, self._settings.audit_sample
         )
 
     def _parts_of(self, given: LoopParts) -> TermParts:
@@ -206,7 +202,13 @@ class SchedulingLoop(TermPart):
         self._tasks.start(self._queue_statuses.run(), "write queue statuses", endless=True)
         self._tasks.start(self._loop(), "scheduling loop", endless=True)
         if self._settings.audit_period:
-            self._tasks.start(self._audit(self._settings.audit_period), "audit", endless=True)
+            audits = self._auditor.run(
+                self._settings.audit_period,
+                lambda: self.busy,
+                self._meter.audited,
+                self._activator.activate,
+            )
+            self._tasks.start(audits, "audit", endless=True)
         try:
             await self._run_tasks()
         except FenceLost:
@@ -279,26 +281,6 @@ class SchedulingLoop(TermPart):
         for part in parts:
             with working_on(*(queued.info.pod for queued in part)):
                 await self._cycle.schedule(part, now)
-
-    async def _audit(self, period: float) -> None:
-        """Wake pods that fit but were not woken; only while there is nothing else to do."""
-        while True:
-            await asyncio.sleep(period)
-            if self.busy:
-                continue
-            before = self._auditor.audited
-            missed = self._auditor.audit()
-            self._meter.audited(self._auditor.audited - before, missed)
-            for found in missed:
-                _log.warning(
-                    "A pod that fits had not been woken",
-                    pod=found.pod.key,
-                    node=found.node_name,
-                    should_have_been_woken_by=found.event,
-                    plugins=sorted(found.plugins),
-                )
-            if missed:
-                self._activator.activate([found.pod for found in missed])
 
 
 class LoopListener(NoListener):

@@ -56,6 +56,8 @@ class ExtenderBindings:
         self._changes = changes
         self._calls = TaskSet("extenders that bind")
         self._asked: dict[str, _Asked] = {}
+        #: A revision that includes the bindings that ``ask_again`` has found.
+        self.revision = 0
 
     def __len__(self) -> int:
         """Return the number of pods whose outcome is unknown."""
@@ -96,14 +98,12 @@ class ExtenderBindings:
         """Note that the outcome of an assignment is known."""
         del self._asked[assignment.pod.uid]
 
-    async def ask_again(self) -> int:
-        """Find out the outcomes of bindings that were in progress when the term ended.
+    async def ask_again(self) -> None:
+        """Find out the outcomes of bindings that were in progress when the term ended."""
+        found = await asyncio.gather(*map(self._revision_of, self._asked.values()))
+        self.revision = max(found, default=0)
 
-        Returns a revision; a reader that has seen it knows all of them that succeeded.
-        """
-        return max(await asyncio.gather(*map(self._revision, self._asked.values())), default=0)
-
-    async def _revision(self, asked: _Asked) -> int:
+    async def _revision_of(self, asked: _Asked) -> int:
         """Return the revision of a pod that was bound; 0 for others."""
         if await asked.call is not None:
             return 0
