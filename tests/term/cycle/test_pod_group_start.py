@@ -285,7 +285,7 @@ async def test_members_that_were_evicted_are_forgotten_once_they_are_gone() -> N
             gang(world, f"{name}-a", f"{name}-b", of=name)
             await asyncio.sleep(0.5)
         assert bound(world) == []
-        assert world.term._group_starts._evicted_uids == {"uid-h-a"}
+        assert world.term._group_cycle._taking_back._evicted_uids == {"uid-h-a"}
 
 
 async def test_a_gang_that_can_start_without_the_failed_member_is_not_taken_back() -> None:

@@ -33,7 +33,7 @@ from podsched.term.cycle.follow_up import FollowUp
 from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.pod_group_deciding import NOTHING, Candidate, GroupDeciding, PoppedGroup
 from podsched.term.cycle.pod_group_follow_up import Attempted, DecidedGroup, PodGroupFollowUp
-from podsched.term.cycle.pod_group_start import GroupStarts
+from podsched.term.cycle.pod_group_taking_back import TakingBack
 from podsched.term.faulty_pods import working_on
 
 _log = get_logger("scheduler")
@@ -54,13 +54,13 @@ class PodGroupCycle(TermPart):
         binding: BindingCycle,
         follow_up: FollowUp,
         carrying_out: PodGroupFollowUp,
-        starts: GroupStarts,
+        taking_back: TakingBack,
     ) -> None:
         super().__init__(parts)
         self._failures = failures
         self._binding = binding
         self._follow_up = follow_up
-        self._starts = starts
+        self._taking_back = taking_back
         self._carrying_out = carrying_out
         self._deciding = GroupDeciding(parts, follow_up)
         #: The group whose decision is being carried out.
@@ -101,10 +101,9 @@ class PodGroupCycle(TermPart):
 
     def is_new(self, key: str) -> bool:
         """Whether no member of a group is bound, being bound or being taken back."""
-        starts = self._starts
-        return not (
-            key in self._conditions.binding or key in starts.taking_back or starts.scheduled(key)
-        )
+        taking_back = self._taking_back
+        is_partial = key in self._conditions.binding or key in taking_back.under_way
+        return not (is_partial or taking_back.scheduled(key))
 
     def pop_members(self, key: str, now: float) -> list[QueuedPodInfo]:
         """Pop the members of a group that are in the queue, except gated ones."""
@@ -156,12 +155,12 @@ class PodGroupCycle(TermPart):
         if group is None:
             self._state.queue.attempts.return_unattempted(members, self._clock())
             return None
-        if members and not self._starts.failed_too_often(key):
+        if members and not self._taking_back.failed_too_often(key):
             with working_on(members[0].info.pod):
                 await self._schedule_guarded(members, now, group, terms, beside)
             return self._attempted
         self._state.queue.attempts.return_unattempted(members, self._clock())
-        self._starts.take_back(group, unschedulable(REASON_UNSCHEDULABLE))
+        self._taking_back.begin(group, unschedulable(REASON_UNSCHEDULABLE))
         return None
 
     async def _schedule_guarded(
@@ -226,7 +225,7 @@ class PodGroupCycle(TermPart):
             return
         group = unit or pod_group(self._cluster, key)
         runtime = self._state.profiles[names[0]]
-        if group is None or key in self._starts.taking_back:
+        if group is None or key in self._taking_back.under_way:
             # If the group was deleted since they were popped, PreEnqueue keeps them until it is
             # back. If it is being taken back, they are activated afterwards.
             counting = {named.name for named in group_plugins(runtime).feasible}
@@ -234,7 +233,7 @@ class PodGroupCycle(TermPart):
                 self._meter.traces.end(queued)
                 self._failures.requeue(queued, counting, set())
             return
-        scheduled = self._starts.scheduled(group.key)
+        scheduled = self._taking_back.scheduled(group.key)
         of_group = PoppedGroup(runtime, group, members, now)
         attempted = await self._deciding.decide(of_group, scheduled, terms, beside)
         if attempted is None:

@@ -20,6 +20,7 @@ from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.follow_up import FollowUp
 from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.pod_group_start import GroupStart, GroupStarts
+from podsched.term.cycle.pod_group_taking_back import TakingBack
 from podsched.term.cycle.preemption import Preemption
 from podsched.term.writes.bind_queue import Assignment
 
@@ -58,12 +59,18 @@ class PodGroupFollowUp(TermPart):
     """Carries out the decisions for pod groups of one term."""
 
     def __init__(
-        self, parts: TermParts, failures: FailureHandler, follow_up: FollowUp, starts: GroupStarts
+        self,
+        parts: TermParts,
+        failures: FailureHandler,
+        follow_up: FollowUp,
+        starts: GroupStarts,
+        taking_back: TakingBack,
     ) -> None:
         super().__init__(parts)
         self._failures = failures
         self._follow_up = follow_up
         self._starts = starts
+        self._taking_back = taking_back
 
     async def carry_out(self, decided: DecidedGroup) -> None:
         """Bind, nominate or requeue the members, and write the group's condition."""
@@ -91,7 +98,7 @@ class PodGroupFollowUp(TermPart):
                 self._fail(decision, decided)
             self._activator.activate_wanted(decision.state)
         if not result.status.ok and group.key in self._conditions.binding:
-            self._starts.take_back(group, result.status)
+            self._taking_back.begin(group, result.status)
         self._conditions.decided(group, result.status)
 
     def _return_untried(self, queued: QueuedPodInfo, decided: DecidedGroup) -> None:

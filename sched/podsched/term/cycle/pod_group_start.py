@@ -12,7 +12,8 @@
 Invariant: no member of a gang is bound before the API has recorded, with this term's fence, that
 the gang is being bound (``PodGroupConditions``). So when a leader dies, the next one finds each
 gang that may be partly bound, and decides for it before any other pod. The missing members still
-have their room, unless a node has gone. If they cannot be placed, the gang is taken back.
+have their room, unless a node has gone. If they cannot be placed, the gang is taken back
+(``pod_group_taking_back``).
 
 Three kinds of groups are never taken back: groups that had members with a node before, basic
 groups, and groups without a PodGroup object (``label_group``), which have no place for the record.
@@ -21,30 +22,21 @@ A start of a single member needs no record, because it is bound by one write.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from podsched.api.conditions import DISRUPTION_TARGET, REASON_PREEMPTION_BY_SCHEDULER, pod_condition
 from podsched.framework.pod_groups import PodGroup, pod_group
-from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status, error, unschedulable
 from podsched.telemetry.logs import get_logger
-from podsched.term.admission.endings import REASONS
 from podsched.term.cycle.binding_cycle import BindingCycle
-from podsched.term.cycle.evictions import evict_all
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import TermPart, TermParts
+from podsched.term.cycle.pod_group_taking_back import TakingBack
 from podsched.term.writes.bind_queue import Assignment
 
-#: The reason of the condition DisruptionTarget and of the event on members that are taken back.
-REASON_TAKEN_BACK: Final = "PodGroupIncomplete"
-MESSAGE_TAKEN_BACK: Final = "too few members of the pod group could be bound"
 REASON_OTHER_FAILED: Final = "another pod of the pod group was rejected: {}"
-#: Decisions in a row whose bindings may fail before a group is taken back.
-MAX_FAILURES: Final = 3
-_EVICTED: Final = (REASON_TAKEN_BACK, REASON_PREEMPTION_BY_SCHEDULER, *REASONS)
 
 _log = get_logger("scheduler")
 
@@ -128,33 +120,26 @@ class GroupStart:
 
 
 class GroupStarts(TermPart):
-    """Starts the pod groups of one term; completes or takes back those that are partly bound."""
+    """Starts the pod groups of one term, and finds those that are partly bound."""
 
     def __init__(
         self,
         parts: TermParts,
         failures: FailureHandler,
         binding: BindingCycle,
-        victims: Callable[[], Collection[str]],
+        taking_back: TakingBack,
     ) -> None:
-        """``victims`` returns the uids of the pods that are being preempted."""
         self.failures = failures
         super().__init__(parts)
         self._term = parts.fence.term
         self._binding = binding
-        self._victims = victims
+        self._taking_back = taking_back
         #: By key, the starts that wait until the group's record is written.
         self._recording: dict[str, list[GroupStart]] = {}
         #: By key, the number of starts whose bindings have no outcome yet.
         self._under_way: dict[str, int] = {}
         #: Groups that may be partly bound and have to be decided before any other pod.
         self._incomplete: list[str] = []
-        #: By key, the decisions in a row whose bindings failed.
-        self._failures_of: dict[str, int] = {}
-        #: The groups whose members are being evicted.
-        self.taking_back: set[str] = set()
-        #: The uids of evicted members: they no longer count while they are there.
-        self._evicted_uids: set[str] = set()
 
     # ------------------------------------------------------------------ starting
 
@@ -209,11 +194,11 @@ class GroupStarts(TermPart):
         del self._under_way[key]
         if key not in self._conditions.binding:
             return
-        if len(self.scheduled(key)) >= start.min_count:
-            self._failures_of.pop(key, None)
+        started = self._taking_back.has_started(group)
+        self._taking_back.bindings_ended(key, started=started)
+        if started:
             self._conditions.binding_ended(group, SUCCESS)
             return
-        self._failures_of[key] = self._failures_of.get(key, 0) + 1
         self._incomplete.append(key)
         self._activator.notify()
 
@@ -223,7 +208,7 @@ class GroupStarts(TermPart):
         """Find the groups that an earlier term was binding. Call it when the term begins."""
         for key in self._conditions.resume():
             group = pod_group(self._cluster, key)
-            if group is not None and len(self.scheduled(key)) >= (group.min_count or 0):
+            if group is not None and self._taking_back.has_started(group):
                 self._conditions.binding_ended(group, SUCCESS)
             else:
                 _log.info("A pod group was being bound when the last term ended", pod_group=key)
@@ -232,62 +217,3 @@ class GroupStarts(TermPart):
     def take_incomplete(self) -> str | None:
         """Remove and return the key of a group to decide before any other pod."""
         return self._incomplete.pop(0) if self._incomplete else None
-
-    def scheduled(self, key: str) -> list[PodInfo]:
-        """Return the members that have a node, except those that are being evicted.
-
-        If victims of a preemption counted, a member could start beside them and be left alone.
-        """
-        members = self._state.cache.scheduled_members(key)
-        is_partial = key in self._conditions.binding
-        if not members:
-            return members
-        # Evicted members may not be terminating in the cache yet.
-        leaving = self._evicted_uids.union(self._victims())
-        return [
-            pod
-            for pod in members
-            if pod.uid not in leaving
-            and not (pod.terminating and (is_partial or _was_evicted(pod)))
-        ]
-
-    def failed_too_often(self, key: str) -> bool:
-        """Whether the bindings of the group failed several times in a row."""
-        return self._failures_of.get(key, 0) >= MAX_FAILURES
-
-    def take_back(self, group: PodGroup, status: Status) -> None:
-        """Evict the members that are bound, because the group cannot start; ``status`` says why.
-
-        Does nothing if enough members have a node: the group has started, although others failed.
-        """
-        if len(self.scheduled(group.key)) >= (group.min_count or 0):
-            return
-        if group.key not in self.taking_back:
-            self.taking_back.add(group.key)
-            self._tasks.start(self._take_back(group, status), f"take back {group.key}")
-
-    async def _take_back(self, group: PodGroup, status: Status) -> None:
-        assumed = self._state.cache.assumed
-        bound = [pod for pod in self.scheduled(group.key) if pod.uid not in assumed]
-        if bound:
-            _log.warning("Taking a pod group back", pod_group=group.key, evicted=len(bound))
-            self._evicted_uids &= self._state.cache.held.keys()  # The others are gone.
-            status = unschedulable(MESSAGE_TAKEN_BACK)
-            parts = REASON_TAKEN_BACK, MESSAGE_TAKEN_BACK, self._evicted
-            await evict_all(self._evict, bound, *parts)
-        # Before the members are activated: while a group is taken back, they are only requeued.
-        self.taking_back.discard(group.key)
-        self._failures_of.pop(group.key, None)
-        self._conditions.binding_ended(group, status)
-        self._activator.activate(self._cluster.members(group.key))
-
-    def _evicted(self, pod: PodInfo, was_there: bool) -> None:
-        self._evicted_uids.add(pod.uid)
-        if was_there:
-            what = REASON_TAKEN_BACK, "Evicting", MESSAGE_TAKEN_BACK
-            self._reports.event(pod, "Warning", *what)
-
-
-def _was_evicted(pod: PodInfo) -> bool:
-    condition = pod_condition(pod.pod.status, DISRUPTION_TARGET)
-    return condition is not None and condition.reason in _EVICTED

@@ -38,6 +38,7 @@ from podsched.term.cycle.plugin_patches import PluginPatches
 from podsched.term.cycle.pod_group_cycle import PodGroupCycle
 from podsched.term.cycle.pod_group_follow_up import PodGroupFollowUp
 from podsched.term.cycle.pod_group_start import GroupStarts
+from podsched.term.cycle.pod_group_taking_back import TakingBack
 from podsched.term.cycle.pod_reports import PodReports
 from podsched.term.cycle.preemption import Evictor
 from podsched.term.cycle.queue_statuses import QueueStatuses
@@ -123,10 +124,11 @@ class SchedulingLoop(TermPart):
         binding = self.binding
         follow_up = FollowUp(parts, failures, binding, self.evictor)
         self._cycle = SchedulingCycle(parts, failures, binding, follow_up)
-        self._group_starts = GroupStarts(parts, failures, binding, self.evictor.victims)
-        carrying_out = PodGroupFollowUp(parts, failures, follow_up, self._group_starts)
+        taking_back = TakingBack(parts, self.evictor.victims)
+        self._group_starts = GroupStarts(parts, failures, binding, taking_back)
+        carrying_out = PodGroupFollowUp(parts, failures, follow_up, self._group_starts, taking_back)
         self._group_cycle = PodGroupCycle(
-            parts, failures, binding, follow_up, carrying_out, self._group_starts
+            parts, failures, binding, follow_up, carrying_out, taking_back
         )
         self._queue_statuses = QueueStatuses(
             parts.state.admission,
