@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from podsched.lib.tls_intake import TURN_SECONDS, TlsIntake, TlsTurns
+from podsched.lib.tls_intake import MAX_HANDSHAKE, TURN_SECONDS, TlsIntake, TlsTurns
 
 pytestmark = pytest.mark.looptime
 
@@ -49,6 +49,10 @@ class Socket(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.reading = True
+        self._aborted = False
+
+    def abort(self) -> None:
+        self._aborted = True
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         pass
@@ -60,7 +64,7 @@ class Socket(asyncio.Transport):
         self.reading = True
 
     def is_closing(self) -> bool:
-        return False
+        return self._aborted
 
 
 def intake_of(tls: Tls, turns: TlsTurns) -> tuple[TlsIntake, Socket]:
@@ -161,6 +165,33 @@ async def test_a_connection_that_ends_before_is_given_up() -> None:
     intake = TlsIntake(Socket(), "a", lambda _: None, lambda: lost.append(True))
     intake.connection_lost(None)
     assert lost == [True]
+
+
+async def test_a_handshake_of_many_bytes_ends_the_connection() -> None:
+    """OpenSSL would take 105 ms for a long chain of certificates."""
+    work = Work()
+    socket = Socket()
+    intake = TlsIntake(socket, "a", lambda _: None, lambda: None, TlsTurns(lambda: work.seconds))
+    intake.data_received(bytes(2 * MAX_HANDSHAKE))
+    tls = Tls(work, 0.0)
+    intake.set_protocol(tls)
+    intake.resume_reading()
+    await asyncio.sleep(1)
+    assert socket.is_closing()
+    assert tls.taken < 1.1 * MAX_HANDSHAKE
+
+
+async def test_a_long_request_right_behind_the_handshake_is_taken() -> None:
+    work = Work()
+    socket = Socket()
+    intake = TlsIntake(socket, "a", lambda _: None, lambda: None, TlsTurns(lambda: work.seconds))
+    intake.data_received(bytes(2 * MAX_HANDSHAKE))
+    tls = Tls(work, 0.0)
+    intake.set_protocol(tls)
+    intake.resume_reading()
+    intake.secured()
+    await asyncio.sleep(1)
+    assert tls.taken == 2 * MAX_HANDSHAKE
 
 
 async def test_what_arrives_while_tls_has_paused_waits() -> None:
