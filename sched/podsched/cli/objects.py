@@ -50,6 +50,19 @@ Cascade = Literal["background", "foreground", "orphan"]
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
+async def patch(client: ApiClient, manifest: AnyObject, *, dry_run: bool) -> AnyObject:
+    """Apply a manifest to the object that it names, and return this. Raises ClientError."""
+    kind, meta = kind_of(manifest).name, manifest.metadata
+    return await client.patch(
+        kind,
+        meta.name,
+        merge_patch_of(manifest),
+        meta.namespace,
+        strategic=kind in _WITH_CONTAINERS,
+        dry_run=dry_run,
+    )
+
+
 @dataclass(slots=True)
 class Writer:
     """Creates objects in batches, and prints the outcomes in order."""
@@ -121,14 +134,7 @@ class Writer:
         except NotFound:
             return refusal
         try:
-            after = await self.client.patch(
-                kind,
-                meta.name,
-                merge_patch_of(message),
-                meta.namespace,
-                strategic=kind in _WITH_CONTAINERS,
-                dry_run=self.dry_run.asked,
-            )
+            after = await patch(self.client, message, dry_run=self.dry_run.asked)
         except Unavailable:
             raise
         except ClientError as error:

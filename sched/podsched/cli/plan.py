@@ -31,10 +31,11 @@ from podsched.cli import plan_files
 from podsched.cli.client import with_client
 from podsched.cli.cluster_source import admit, all_objects
 from podsched.cli.config import read_source
-from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on, report, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference as short_reference
 from podsched.cli.manifests import ManifestFlags, merge_patch_of
+from podsched.cli.objects import patch
 from podsched.cli.options import Filename, Form
 from podsched.cli.output import show_answer
 from podsched.cli.policy import ConfigSource
@@ -48,7 +49,7 @@ from podsched.framework.plugin import PluginError
 from podsched.lab.replay.queue_world import QueueWorld
 from podsched.registry import factories
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import NotFound
+from podsched.serve.client.errors import Forbidden, Invalid, NotFound
 from podsched.telemetry.log_output import configure_logging
 
 #: Max writes that are shown, and max changes that are named when a plan is refused.
@@ -112,10 +113,12 @@ def plan(filename: Filename, given: _Flags) -> None:
         warn(f"skipped: {line}")
     if unnamed := [o for o in found.objects if not o.metadata.name]:
         kind = kind_of(unnamed[0]).name
-        fail(f"{kind} with generateName: a plan needs the names of all objects", USAGE)
+        fail(f"{kind} without a name: a plan needs the names of all objects", USAGE)
     config, written = read_source(ConfigSource(given.config))
     now = with_client(given.server, lambda client: _read(client, found.objects))
     writes = [_write(manifest, now) for manifest in found.objects]
+    if with_client(given.server, lambda client: report_refusals(client, writes)):
+        raise typer.Exit(FAILED)
     forecast = _forecast(now, writes, config)
     token = plan_files.save(_document(now, writes, forecast, written), given.out)
     how = ["", f"To carry it out: sched apply --plan {given.out or token}"]
@@ -153,6 +156,25 @@ def _write(manifest: AnyObject, now: Now) -> Write:
         add_default_tolerations(after.spec)
     action = Action.UNCHANGED if after == before else Action.CONFIGURE
     return Write(action, manifest, after, before.metadata.resource_version)
+
+
+async def report_refusals(client: ApiClient, writes: Sequence[Write]) -> int:
+    """Print which changes the API server would refuse as invalid; return how many.
+
+    Only these are asked about: what a new object needs may be created with it, and one who makes a
+    plan need not have the right to carry it out.
+    """
+    refused = 0
+    for write in writes:
+        if write.action is Action.CONFIGURE:
+            try:
+                await patch(client, write.manifest, dry_run=True)
+            except Invalid as error:
+                refused += 1
+                report(error, f"{short_reference(write.after)}: ")
+            except Forbidden:
+                continue
+    return refused
 
 
 def _forecast(now: Now, writes: Sequence[Write], config: SchedulerConfiguration) -> Forecast:

@@ -1,0 +1,38 @@
+"""What ``sched plan`` finds wrong without a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from podsched.api.objects import Pod
+from podsched.cli.plan import Action, Write, report_refusals
+from podsched.serve.client.errors import Forbidden, Invalid
+
+
+class Strict:
+    """A client whose server refuses some changes."""
+
+    async def patch(self, kind: str, name: str, *_: Any, dry_run: bool, **__: Any) -> None:
+        assert dry_run
+        if name == "frozen":
+            raise Invalid('Pod "frozen" is invalid')
+        if name == "others":
+            raise Forbidden("you may not")
+
+
+def write(action: Action, name: str) -> Write:
+    pod = Pod()
+    pod.metadata.name = name
+    return Write(action, pod, pod)
+
+
+async def test_a_change_that_the_server_would_refuse_is_told_before_it_is_carried_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    changes = [write(Action.CONFIGURE, name) for name in ("fine", "frozen", "others")]
+    writes = [*changes, write(Action.CREATE, "frozen")]
+    client: Any = Strict()
+    assert await report_refusals(client, writes) == 1, "rights are those of who carries it out"
+    assert capsys.readouterr().err == 'error: pod/frozen: Pod "frozen" is invalid\n'
