@@ -69,8 +69,9 @@ def test_delete_warns_of_objects_of_unknown_kinds_in_manifests(
 ) -> None:
     file = tmp_path / "rollout.yaml"
     file.write_text("apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: d}\n")
-    [line] = sched("delete", "-f", str(file)).errors
-    assert line.startswith(f"warning: skipped: {file}: Rollout d: ")
+    warning, rest = sched("delete", "-f", str(file)).errors
+    assert warning.startswith(f"warning: skipped: {file}: Rollout d: ")
+    assert rest == "No resources found."
 
 
 @pytest.mark.parametrize("seconds", ["-2", "99999999999999999999"])
