@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from podsched.api.objects import AnyObject, Node, Pod
-from podsched.cli.formats import Format, Printer, parse_format, sorted_by
+from podsched.cli.formats import Format, Printer, parse_format, sorted_by, warn_if_unsorted
 
 
 def pod(name: str, cpu: str = "") -> Pod:
@@ -49,3 +49,10 @@ def test_a_format_that_does_not_exist_is_a_usage_error(
         Printer(parse_format(text))
     assert ended.value.exit_code == 2
     assert capsys.readouterr().err.startswith("error: --output: ")
+
+
+def test_a_field_to_sort_by_that_no_object_has_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    warn_if_unsorted([pod("a"), pod("b")], ".metadata.name")
+    assert capsys.readouterr().err == ""
+    warn_if_unsorted([pod("a"), pod("b")], ".metadata.nam")
+    assert capsys.readouterr().err == "warning: --sort-by: no object has the field .metadata.nam\n"

@@ -45,7 +45,7 @@ def test_no_object_is_what_delete_waits_for() -> None:
     assert not parse_state("jsonpath={.status.phase}")(None)
 
 
-@pytest.mark.parametrize("state", ["", "ready", "condition=", "jsonpath={.a[}"])
+@pytest.mark.parametrize("state", ["", "ready", "condition=", "jsonpath={.a[}", "jsonpath={.a"])
 def test_an_unknown_state_is_a_usage_error(state: str) -> None:
     with pytest.raises(typer.Exit) as ended:
         parse_state(state)

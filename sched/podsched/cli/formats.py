@@ -17,7 +17,7 @@ from podsched.api.columns import NONE
 from podsched.api.kinds import KINDS, kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
-from podsched.cli.errors import USAGE, fail, fail_on
+from podsched.cli.errors import USAGE, fail, fail_on, warn
 from podsched.cli.json_path import TemplateError, as_text, parse_template, query_of, render
 from podsched.cli.printers import TablePrinter, Usage, aligned
 
@@ -169,6 +169,12 @@ def sorted_by(items: Sequence[AnyObject], path: str) -> list[AnyObject]:
             return (2, 0, text)
 
     return sorted(items, key=key)
+
+
+def warn_if_unsorted(items: Sequence[AnyObject], path: str) -> None:
+    """Warn if no object has the field to sort by, which may be misspelled."""
+    if items and not any(query_of(path).findall(to_manifest(item)) for item in items):
+        warn(f"--sort-by: no object has the field {path}")
 
 
 def _columns_or_fail(text: str) -> list[tuple[str, Any]]:

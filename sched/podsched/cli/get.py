@@ -16,7 +16,16 @@ from podsched.api.objects import AnyObject, Node
 from podsched.cli.client import Namespace, Server, for_each, with_client
 from podsched.cli.devices import WORDS, get_devices
 from podsched.cli.errors import FAILED, USAGE, fail, report
-from podsched.cli.formats import RAW, Format, OutputOption, Printer, SortBy, parse_format, sorted_by
+from podsched.cli.formats import (
+    RAW,
+    Format,
+    OutputOption,
+    Printer,
+    SortBy,
+    parse_format,
+    sorted_by,
+    warn_if_unsorted,
+)
 from podsched.cli.node_usage import requested_on, usage_cells
 from podsched.cli.options import LabelSelector
 from podsched.cli.output import say
@@ -124,7 +133,10 @@ def get(
         wanted = [t._replace(namespace="") if all_namespaces and not named else t for t in wanted]
         selection = Selection(selector, field_selector)
         found = await _find(client, wanted, selection)
-        items = sorted_by(found.items, sort_by) if sort_by else found.items
+        items: Sequence[AnyObject] = found.items
+        if sort_by:
+            items = sorted_by(items, sort_by)
+            warn_if_unsorted(items, sort_by)
         changes = selection.changes(client, wanted[0], found.revision)
         if watch and not found.missing and chosen.name in ("table", "wide") and is_terminal():
             table = WatchedTable(

@@ -53,7 +53,10 @@ def query_of(text: str) -> Any:
 
     Raises TemplateError.
     """
-    return _compiled(text.strip().removeprefix("{").removesuffix("}"))
+    path = text.strip()
+    if path.startswith("{") != path.endswith("}"):
+        raise TemplateError(f"{path!r} has a brace without its partner")
+    return _compiled(path.removeprefix("{").removesuffix("}"))
 
 
 def as_text(value: Any) -> str:
