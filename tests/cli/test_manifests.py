@@ -40,6 +40,12 @@ def test_a_binary_file_is_said_to_be_no_text(sched: Commands, tmp_path: Path) ->
     assert sched("apply", "-f", str(file)).errors == [f"error: {file}: not UTF-8 text (byte 5)"]
 
 
+def test_a_file_without_objects_is_named(sched: Commands, tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text("# later\n")
+    assert sched("apply", "-f", str(file)).errors == [f"error: {file}: no objects"]
+
+
 def test_a_trace_of_one_endless_line_is_refused(sched: Commands, tmp_path: Path) -> None:
     (tmp_path / "vmtable.csv.gz").write_bytes(gzip.compress(bytes(9 << 20), 1))
     done = sched("replay", str(tmp_path), "--trace", "azure")

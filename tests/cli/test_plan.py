@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from podsched.api.objects import Pod
 from podsched.cli.plan import Action, Write, report_refusals
 from podsched.serve.client.errors import Forbidden, Invalid
+from support.commands import Commands
 
 
 class Strict:
@@ -36,3 +38,20 @@ async def test_a_change_that_the_server_would_refuse_is_told_before_it_is_carrie
     client: Any = Strict()
     assert await report_refusals(client, writes) == 1, "rights are those of who carries it out"
     assert capsys.readouterr().err == 'error: pod/frozen: Pod "frozen" is invalid\n'
+
+
+@pytest.mark.parametrize(
+    ("manifest", "mistake"),
+    [
+        ("kind: Rollout\nmetadata: {name: web}", "no object of a kind that podsched has"),
+        ("kind: Pod", "Pod without a name"),
+    ],
+)
+def test_a_plan_of_nothing_that_can_be_planned_is_an_error(
+    tmp_path: Path, manifest: str, mistake: str
+) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(f"apiVersion: v1\n{manifest}\n")
+    done = Commands("127.0.0.1:1")("plan", "-f", str(file))
+    assert done.code in (1, 2), "3 would say that the server was asked"
+    assert mistake in done.errors[-1]

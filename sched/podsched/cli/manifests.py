@@ -137,7 +137,7 @@ def read_known(
     if errors:
         raise typer.Exit(FAILED)
     if not found.objects and not found.unknown:
-        fail("the files contain no objects")
+        fail(f"{', '.join(filenames)}: no objects")
     return found
 
 

@@ -111,6 +111,8 @@ def plan(filename: Filename, given: _Flags) -> None:
     found = given.read(filename)
     for line in found.unknown:
         warn(f"skipped: {line}")
+    if not found.objects:
+        fail("the manifests have no object of a kind that podsched has")
     if unnamed := [o for o in found.objects if not o.metadata.name]:
         kind = kind_of(unnamed[0]).name
         fail(f"{kind} without a name: a plan needs the names of all objects", USAGE)
