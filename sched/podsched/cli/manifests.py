@@ -25,10 +25,15 @@ from podsched.cli.options import Recursive
 from podsched.cli.output import say
 from podsched.config.flags import flag
 from podsched.lib.files import open_file
+from podsched.serve.client.api_client import ApiClient
 
 #: Max bytes of a file. A manifest of 20,000 pods from ``kubectl get -o yaml`` has some 60 MB. An
 #: endless file (``/dev/zero``) is refused before memory runs out.
 MAX_BYTES = 128 << 20
+
+#: Kinds whose containers cannot be replaced. They are merged by name: other clients and their
+#: servers have filled in fields that a manifest leaves out.
+_WITH_CONTAINERS = ("Pod", "Job")
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -92,6 +97,19 @@ def merge_patch_of(message: AnyObject) -> dict[str, Any]:
     for key in ("apiVersion", "kind", "status"):
         manifest.pop(key, None)
     return manifest
+
+
+async def patch(client: ApiClient, manifest: AnyObject, *, dry_run: bool) -> AnyObject:
+    """Apply a manifest to the object that it names, and return this. Raises ClientError."""
+    kind, meta = kind_of(manifest).name, manifest.metadata
+    return await client.patch(
+        kind,
+        meta.name,
+        merge_patch_of(manifest),
+        meta.namespace,
+        strategic=kind in _WITH_CONTAINERS,
+        dry_run=dry_run,
+    )
 
 
 class Manifests(NamedTuple):

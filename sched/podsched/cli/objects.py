@@ -21,7 +21,7 @@ from podsched.cli.client import Namespace, ServerFlags, for_each, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, report, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference
-from podsched.cli.manifests import ManifestFlags, Manifests, merge_patch_of, read_known
+from podsched.cli.manifests import ManifestFlags, Manifests, patch, read_known
 from podsched.cli.options import (
     DryRun,
     DryRunOption,
@@ -40,27 +40,11 @@ from podsched.serve.client.errors import ClientError, NotFound, Unavailable, of_
 
 _BATCH_OBJECTS, _BATCH_BYTES = 500, 1 << 20
 _CALLS_AT_ONCE = 32
-#: Kinds whose containers cannot be replaced. They are merged by name: other clients and their
-#: servers have filled in fields that a manifest leaves out.
-_WITH_CONTAINERS = ("Pod", "Job")
 
 
 #: Values of ``--cascade``: what happens to the objects that a deleted object owns.
 Cascade = Literal["background", "foreground", "orphan"]
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-
-
-async def patch(client: ApiClient, manifest: AnyObject, *, dry_run: bool) -> AnyObject:
-    """Apply a manifest to the object that it names, and return this. Raises ClientError."""
-    kind, meta = kind_of(manifest).name, manifest.metadata
-    return await client.patch(
-        kind,
-        meta.name,
-        merge_patch_of(manifest),
-        meta.namespace,
-        strategic=kind in _WITH_CONTAINERS,
-        dry_run=dry_run,
-    )
 
 
 @dataclass(slots=True)

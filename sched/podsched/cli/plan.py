@@ -34,8 +34,7 @@ from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, report, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference as short_reference
-from podsched.cli.manifests import ManifestFlags, merge_patch_of
-from podsched.cli.objects import patch
+from podsched.cli.manifests import ManifestFlags, merge_patch_of, patch
 from podsched.cli.options import Filename, Form
 from podsched.cli.output import show_answer
 from podsched.cli.policy import ConfigSource
