@@ -171,6 +171,13 @@ def test_an_ipv6_endpoint_is_in_brackets() -> None:
     SchedulerSettings(api_endpoints=("[::1]:7080", "localhost:1"))
 
 
+@pytest.mark.parametrize("name", ["heartbeat_period", "job_seconds"])
+def test_a_time_that_is_no_number_is_refused(name: str) -> None:
+    settings: Any = AgentSettings
+    with pytest.raises(ConfigError, match="must"):
+        settings(**{name: float("nan")})
+
+
 def test_every_setting_is_read_somewhere() -> None:
     settings = (
         AgentSettings,

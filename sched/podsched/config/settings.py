@@ -51,12 +51,12 @@ class _Checked:
 
     def _positive(self, *names: str) -> Iterator[FieldError]:
         for name in names:
-            if getattr(self, name) <= 0:
+            if not getattr(self, name) > 0:  # true of NaN, too
                 yield invalid(name, getattr(self, name), "must be greater than zero")
 
     def _not_negative(self, *names: str) -> Iterator[FieldError]:
         for name in names:
-            if getattr(self, name) < 0:
+            if not getattr(self, name) >= 0:
                 yield invalid(name, getattr(self, name), "must not be negative")
 
 
