@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from podsched.api.objects import ExactDeviceRequest
+
 QUEUES_GROUP: Final = "kueue.x-k8s.io"
 QUEUES_VERSION: Final = "v1beta1"
 """The former version of queues that is also served."""
@@ -25,15 +27,7 @@ _NOT_FORMER: Final = ("resource.k8s.io/v1beta2", "DeviceTaintRule")
 #: Values of v1beta1 in a flavorFungibility; now "MayStopSearch".
 _STOPS: Final = ("Borrow", "Preempt")
 #: What v1beta1 has in a request itself, beside ``name`` and ``firstAvailable``.
-_EXACTLY: Final = (
-    "deviceClassName",
-    "selectors",
-    "allocationMode",
-    "count",
-    "adminAccess",
-    "tolerations",
-    "capacity",
-)
+_EXACTLY: Final = tuple(field.json_name for field in ExactDeviceRequest.DESCRIPTOR.fields)
 
 _Convert = Callable[[Mapping[str, Any]], dict[str, Any]]
 

@@ -659,14 +659,7 @@ _ALL = (
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
 """Every kind by its name, in the order of the ``Object`` message."""
 #: The kinds of queues: their quota, order and topology.
-QUEUE_KINDS = (
-    "ResourceFlavor",
-    "ClusterQueue",
-    "LocalQueue",
-    "Cohort",
-    "WorkloadPriorityClass",
-    "Topology",
-)
+QUEUE_KINDS = tuple(kind.name for kind in _ALL if kind.api_version == _QUEUES)
 #: The kinds that a scheduler watches, its controllers included, in one stream.
 WATCHED_KINDS = (
     "Lease",

@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from podsched.api.kinds import QUEUE_KINDS
 from podsched.queues.stored import read_cluster_queue, read_cohort
 from podsched.term.admission.devices import CLAIM
 from podsched.term.admission.histories import stored_history, weight_of
 from podsched.term.admission.requeuing import EVICTED
 
 #: A change of these kinds means that everything is read again.
-REBUILD_KINDS: Final = frozenset(
-    {
-        "ClusterQueue",
-        "LocalQueue",
-        "Cohort",
-        "ResourceFlavor",
-        "WorkloadPriorityClass",
-        "DeviceClass",
-        "Topology",
-    }
-)
+REBUILD_KINDS: Final = frozenset({*QUEUE_KINDS, "DeviceClass"})
 #: All kinds that queues depend on, besides Pod and Node.
 RELEVANT_KINDS: Final = REBUILD_KINDS | {"Namespace", "PodGroup", CLAIM}
 #: By kind, a function that reads the values of an object as queues do. It raises ValueError if it

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from podsched.api import codec
 from podsched.api.kind import Generation, Kind
+from podsched.api.objects import NodeSystemInfo
 
 _MICRO_TIMES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "Lease": (("spec", "acquireTime"), ("spec", "renewTime")),
@@ -22,18 +23,6 @@ _MICRO_TIMES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
 #: Times that Kubernetes shows in whole seconds; podsched's own writers may store fractions.
 _TIMES: Final[Mapping[str, tuple[str, ...]]] = {"Event": ("firstTimestamp", "lastTimestamp")}
 _MICRO: Final = re.compile(r".*\.\d{6}(Z|[+-]\d{2}:\d{2})")
-_NODE_INFO: Final = (
-    "machineID",
-    "systemUUID",
-    "bootID",
-    "kernelVersion",
-    "osImage",
-    "containerRuntimeVersion",
-    "kubeletVersion",
-    "kubeProxyVersion",
-    "operatingSystem",
-    "architecture",
-)
 
 
 def with_micro_times(kind: Kind, content: dict[str, Any]) -> dict[str, Any]:
@@ -95,9 +84,7 @@ def _shape_node(content: dict[str, Any]) -> None:
         spec.setdefault("podCIDRs", [spec["podCIDR"]])
     status = content.setdefault("status", {})
     status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
-    info = status.setdefault("nodeInfo", {})
-    for name in _NODE_INFO:
-        info.setdefault(name, "")
+    status.setdefault("nodeInfo", codec.write(NodeSystemInfo()))
 
 
 def micro_time_problem(kind: Kind, content: Mapping[str, Any]) -> str:
