@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.api.conditions import pod_condition, set_pod_condition
+from podsched.api.conditions import condition_of, set_pod_condition
 from podsched.api.objects import PodCondition, PodStatus, timestamp
 
 
@@ -13,7 +13,7 @@ def test_the_transition_time_moves_only_with_the_status() -> None:
     assert not set_pod_condition(status, waiting, timestamp(2))
     waiting.message = "0/1 nodes are available"
     assert set_pod_condition(status, waiting, timestamp(3))
-    stored = pod_condition(status, "PodScheduled")
+    stored = condition_of(status, "PodScheduled")
     assert stored is not None
     assert stored.last_transition_time == timestamp(1)
     assert set_pod_condition(status, PodCondition(type="PodScheduled", status="True"), timestamp(4))

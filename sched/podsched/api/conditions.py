@@ -5,7 +5,9 @@ A condition's lastTransitionTime moves only when its status changes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import attrgetter
+from typing import Protocol, TypeVar
 
 from podsched.api import objects as o
 
@@ -33,30 +35,40 @@ TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 _told = attrgetter("status", "reason", "message", "observed_generation")
 
 
-def pod_condition(status: o.PodStatus, type_: str) -> o.PodCondition | None:
-    """Return the pod's condition of this type."""
+C = TypeVar("C", bound=o.Condition | o.NodeCondition | o.PodCondition | o.WorkloadCondition)
+_C_co = TypeVar("_C_co", covariant=True)
+
+
+class HasConditions(Protocol[_C_co]):
+    """The status of an object of any kind that has conditions."""
+
+    @property
+    def conditions(self) -> Iterable[_C_co]: ...
+
+
+def condition_of(status: HasConditions[C], type_: str) -> C | None:
+    """Return the condition of this type."""
     for condition in status.conditions:
         if condition.type == type_:
             return condition
     return None
 
 
+def true_condition(status: HasConditions[C], type_: str) -> C | None:
+    """Return the condition of this type, if its status is True."""
+    found = condition_of(status, type_)
+    return found if found is not None and found.status == TRUE else None
+
+
 def bound_at(pod: o.Pod) -> o.Timestamp | None:
     """Return when a pod got its node; None if its condition PodScheduled does not tell."""
-    condition = pod_condition(pod.status, POD_SCHEDULED)
-    if condition is None or condition.status != TRUE:
-        return None
-    return condition.last_transition_time
-
-
-def node_condition(status: o.NodeStatus, type_: str) -> o.NodeCondition | None:
-    """Return the node's condition of this type."""
-    return next((c for c in status.conditions if c.type == type_), None)
+    condition = true_condition(pod.status, POD_SCHEDULED)
+    return None if condition is None else condition.last_transition_time
 
 
 def set_pod_condition(status: o.PodStatus, condition: o.PodCondition, now: o.Timestamp) -> bool:
     """Set a condition in place; return whether anything changed. ``condition`` is not kept."""
-    old = pod_condition(status, condition.type)
+    old = condition_of(status, condition.type)
     if old is not None and _told(old) == _told(condition):
         return False
     if old is None:
@@ -86,7 +98,7 @@ def set_budget_condition(
 
 def is_pod_group_binding(status: o.PodGroupStatus) -> bool:
     """Whether the condition podsched.io/Binding is True."""
-    return any(c.type == POD_GROUP_BINDING and c.status == TRUE for c in status.conditions)
+    return true_condition(status, POD_GROUP_BINDING) is not None
 
 
 def remove_condition(status: o.PodGroupStatus, type_: str) -> None:
@@ -108,8 +120,7 @@ def set_condition(
     now: o.Timestamp,
 ) -> o.Condition:
     """Set a condition of a status that has a list of them, and return it."""
-    found = next((c for c in status.conditions if c.type == type_), None)
-    condition = found or status.conditions.add(type=type_)
+    condition = condition_of(status, type_) or status.conditions.add(type=type_)
     if condition.status != value:
         condition.last_transition_time.CopyFrom(now)
     condition.status = value
@@ -120,14 +131,12 @@ def set_condition(
 
 def is_node_ready(status: o.NodeStatus) -> bool:
     """Whether the node's Ready condition is True."""
-    condition = node_condition(status, NODE_READY)
-    return condition is not None and condition.status == TRUE
+    return true_condition(status, NODE_READY) is not None
 
 
 def is_pod_ready(pod: o.Pod) -> bool:
     """Whether the pod's Ready condition is True."""
-    condition = pod_condition(pod.status, POD_READY)
-    return condition is not None and condition.status == TRUE
+    return true_condition(pod.status, POD_READY) is not None
 
 
 def is_finished(pod: o.Pod) -> bool:

@@ -56,6 +56,19 @@ def add_controller(metadata: o.ObjectMeta, owner: o.AnyObject) -> None:
     )
 
 
+def reference_to(item: o.AnyObject) -> o.ObjectReference:
+    """Return a reference to this version of an object."""
+    kind, metadata = kind_of(item), item.metadata
+    return o.ObjectReference(
+        api_version=kind.api_version,
+        kind=kind.name,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+    )
+
+
 def follow_template(metadata: o.ObjectMeta, template: o.ObjectMeta, owner: o.AnyObject) -> None:
     """Fill in the metadata of an object that is made for ``owner``, all but its name."""
     metadata.namespace = owner.metadata.namespace

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from podsched.api.conditions import POD_SCHEDULED, pod_condition
+from podsched.api.conditions import POD_SCHEDULED, condition_of
 from podsched.api.objects import Pod, Timestamp, timestamp
 from podsched.ask.explain.decided import Recorded, add_record
 from podsched.ask.explain.explanation import (
@@ -146,7 +146,7 @@ def _add_queue(answer: Explanation, state: SchedulingState, info: PodInfo, clock
     if standing is None:
         return
     answer.queue.CopyFrom(_queue(standing, clock))
-    condition = pod_condition(info.pod.status, POD_SCHEDULED)
+    condition = condition_of(info.pod.status, POD_SCHEDULED)
     for failed in standing.pod.failures:
         answer.attempts.add(
             number=failed.number,

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, cast, get_args
 import typer
 
 from podsched.api.columns import NONE, node_status, pod_status
-from podsched.api.conditions import FALSE, is_finished, pod_condition
+from podsched.api.conditions import FALSE, condition_of, is_finished
 from podsched.api.objects import Node, Pod, key_of, object_key, seconds_of
 from podsched.api.resources import CPU, MEMORY, PODS, readable_allocatable, requests_in_units
 from podsched.cli.client import Namespace, ServerFlags, with_client
@@ -156,7 +156,7 @@ def _waits_for(pod: Pod) -> tuple[str, str]:
         return "gated", ", ".join(gate.name for gate in pod.spec.scheduling_gates)
     if pod.status.nominated_node_name:
         return "nominated", f"room on {pod.status.nominated_node_name}"
-    condition = pod_condition(pod.status, "PodScheduled")
+    condition = condition_of(pod.status, "PodScheduled")
     if condition is None or condition.status != FALSE:
         return "to be tried", ""
     state = "error" if condition.reason == "SchedulerError" else "unschedulable"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.api.conditions import node_condition, pod_condition
+from podsched.api.conditions import condition_of
 from podsched.api.objects import Node, timestamp
 from podsched.config.settings import ControllerSettings
 from podsched.term.controllers.node_lifecycle import NodeLifecycleController
@@ -36,7 +36,7 @@ def live(world: ControllerWorld, seconds: float, *names: str) -> None:
 
 
 def ready_status(world: ControllerWorld, name: str) -> str:
-    condition = node_condition(world.node(name).status, "Ready")
+    condition = condition_of(world.node(name).status, "Ready")
     return condition.status if condition is not None else "none"
 
 
@@ -215,10 +215,10 @@ def test_pods_of_a_lost_node_are_not_ready(world: ControllerWorld) -> None:
     world.put(bound_pod("here", "n1"))
     world.put(bound_pod("there", "n2"))
     live(world, 56, "n2", "n3")
-    condition = pod_condition(world.pod("default/here").status, "Ready")
+    condition = condition_of(world.pod("default/here").status, "Ready")
     assert condition is not None
     assert (condition.status, condition.reason) == ("False", "NodeNotReady")
-    other = pod_condition(world.pod("default/there").status, "Ready")
+    other = condition_of(world.pod("default/there").status, "Ready")
     assert other is not None
     assert other.status == "True"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from podsched.api.conditions import POD_GROUP_SCHEDULED, POD_SCHEDULED, pod_condition
+from podsched.api.conditions import POD_GROUP_SCHEDULED, POD_SCHEDULED, condition_of
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import REASON_UNSCHEDULABLE, pod_group, stored_group
 from podsched.framework.pods import PodInfo
@@ -55,7 +55,7 @@ def pod_group_standing(cluster: ClusterView, key: str) -> PodGroupStanding:
 
 def _why_stuck(member: PodInfo) -> str:
     """Return why a member fits no node; "" if it has a node, would fit, or was not tried."""
-    condition = pod_condition(member.pod.status, POD_SCHEDULED)
+    condition = condition_of(member.pod.status, POD_SCHEDULED)
     if member.node_name or condition is None or REASON_UNSCHEDULABLE in condition.message:
         return ""
     return condition.message

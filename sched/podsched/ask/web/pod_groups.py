@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from podsched.api.columns import group_status
-from podsched.api.conditions import POD_GROUP_SCHEDULED, TRUE
+from podsched.api.conditions import POD_GROUP_SCHEDULED, TRUE, condition_of
 from podsched.api.objects import PodGroup, seconds_of
 from podsched.ask.web.rows import DecisionRow, PendingRow, PodRow, cut
 from podsched.lib.counted import counted
@@ -69,7 +69,7 @@ def line_key(group: str) -> str:
 def pod_group_row(group: PodGroup) -> PodGroupRow:
     """Return what the page shows of a PodGroup object."""
     policy = group.spec.scheduling_policy
-    condition = next((c for c in group.status.conditions if c.type == POD_GROUP_SCHEDULED), None)
+    condition = condition_of(group.status, POD_GROUP_SCHEDULED)
     return PodGroupRow(
         round(seconds_of(group.metadata.creation_timestamp), 1),
         group.spec.priority,

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
+from podsched.api.conditions import condition_of
 from podsched.api.objects import AnyObject, ClusterQueue, Cohort, LocalQueue, object_key
 from podsched.api.quantity import QuantityError
 from podsched.queues.amounts import amount, amount_text
@@ -122,7 +123,7 @@ def _local_row(item: LocalQueue, depth: int) -> dict[str, Any]:
 
 def _status_of(item: ClusterQueue | LocalQueue) -> dict[str, Any]:
     """Return parts of a queue's status: its counts, and why it admits nothing."""
-    active = next((one for one in item.status.conditions if one.type == "Active"), None)
+    active = condition_of(item.status, "Active")
     return {
         "waiting": item.status.pending_workloads,
         "admitted": item.status.reserving_workloads,

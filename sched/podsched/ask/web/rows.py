@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from podsched.api.conditions import POD_SCHEDULED, is_finished, is_node_ready, pod_condition
+from podsched.api.conditions import POD_SCHEDULED, condition_of, is_finished, is_node_ready
 from podsched.api.hollow_nodes import is_hollow
 from podsched.api.objects import Event, Node, Pod, PodCondition, joined_key, seconds_of
 from podsched.api.pod_groups import group_key
@@ -139,7 +139,7 @@ def node_state(node: Node) -> int:
 def pod_row(pod: Pod) -> PodRow:
     """Return a pod's row."""
     ended = is_finished(pod)
-    condition = pod_condition(pod.status, POD_SCHEDULED)
+    condition = condition_of(pod.status, POD_SCHEDULED)
     node = pod.spec.node_name
     pending = None if node or ended else _pending(pod, condition)
     decision = _decision(node, condition) if condition is not None else None

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from podsched.api.conditions import (
     DISRUPTION_TARGET,
     TRUE,
+    condition_of,
     is_finished,
     is_terminating,
-    pod_condition,
 )
 from podsched.api.objects import (
     Node,
@@ -232,7 +232,7 @@ def node_of(pod: Pod | None) -> str:
 
 def disrupted(pod: Pod) -> str:
     """Return the reason of a pod's DisruptionTarget condition if that is True, else ""."""
-    condition = pod_condition(pod.status, DISRUPTION_TARGET)
+    condition = condition_of(pod.status, DISRUPTION_TARGET)
     return condition.reason if condition is not None and condition.status == TRUE else ""
 
 

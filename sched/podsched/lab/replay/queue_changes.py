@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from podsched.api.conditions import POD_SCHEDULED, pod_condition
+from podsched.api.conditions import POD_SCHEDULED, condition_of
 from podsched.api.objects import AnyObject, Pod, key_of
 from podsched.ask.queues.counting import admission_of
 from podsched.ask.queues.waiting import explain_admission
@@ -153,7 +153,7 @@ def _played(
     nodes, messages = {}, {}
     for pod in (item for item in left if isinstance(item, Pod)):
         nodes[pod.metadata.uid] = pod.spec.node_name
-        condition = pod_condition(pod.status, POD_SCHEDULED)
+        condition = condition_of(pod.status, POD_SCHEDULED)
         if condition is not None and not pod.spec.node_name:
             messages[pod.metadata.uid] = condition.message
     return _Played(nodes, messages, admission_of(left, config), left)

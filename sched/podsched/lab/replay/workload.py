@@ -22,9 +22,9 @@ from podsched.api.conditions import (
     REASON_PREEMPTION_BY_SCHEDULER,
     REASON_UNSCHEDULABLE,
     TRUE,
+    condition_of,
     is_finished,
     is_terminating,
-    pod_condition,
 )
 from podsched.api.extended_resources import extended_claim_owner
 from podsched.api.node_copies import NodeDevices, copy_of_node
@@ -239,7 +239,7 @@ class _Extraction:
         if not is_terminating(pod):
             return
         self._terminating.setdefault(history.uid, at)
-        condition = pod_condition(pod.status, DISRUPTION_TARGET)
+        condition = condition_of(pod.status, DISRUPTION_TARGET)
         if condition is not None and condition.status == TRUE:
             self._cut_short.add(history.uid)
             history.preempted |= condition.reason == REASON_PREEMPTION_BY_SCHEDULER
@@ -252,7 +252,7 @@ class _Extraction:
 
 def _fits_nowhere(pod: Pod) -> bool:
     """Return whether the pod's status says that it fits on no node."""
-    scheduled = pod_condition(pod.status, POD_SCHEDULED)
+    scheduled = condition_of(pod.status, POD_SCHEDULED)
     return scheduled is not None and scheduled.reason == REASON_UNSCHEDULABLE
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from podsched.api import codec
 from podsched.api.objects import copy_of, object_key
+from podsched.api.owners import reference_to
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import ObjectPatch
 from podsched.framework.pods import PodInfo
@@ -212,21 +213,12 @@ def bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> v1
 
     Source: ``GetBindVolumeToClaim`` of component-helpers.
     """
-    meta, ref = claim.metadata, volume.spec.claim_ref
+    ref = volume.spec.claim_ref
     mine = refers_to((ref.namespace, ref.name, ref.uid), claim)
-    if mine and ref.uid == meta.uid:
+    if mine and ref.uid == claim.metadata.uid:
         return volume
     bound = copy_of(volume)
-    bound.spec.claim_ref.CopyFrom(
-        v1.ObjectReference(
-            kind=CLAIM,
-            api_version="v1",
-            namespace=meta.namespace,
-            name=meta.name,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-        )
-    )
+    bound.spec.claim_ref.CopyFrom(reference_to(claim))
     if not mine and ANN_BOUND_BY_CONTROLLER not in volume.metadata.annotations:
         bound.metadata.annotations[ANN_BOUND_BY_CONTROLLER] = "yes"
     return bound

@@ -28,8 +28,8 @@ from podsched.api.conditions import (
     FALSE,
     TRUE,
     bound_at,
+    condition_of,
     is_finished,
-    pod_condition,
     set_pod_condition,
 )
 from podsched.api.objects import (
@@ -131,7 +131,7 @@ def _completion(pod: Pod, seen: float, now: float, job_seconds: float) -> Action
 
 
 def _not_ready_for_its_node(pod: Pod) -> bool:
-    ready = pod_condition(pod.status, "Ready")
+    ready = condition_of(pod.status, "Ready")
     return ready is not None and ready.status == FALSE and ready.reason == "NodeNotReady"
 
 

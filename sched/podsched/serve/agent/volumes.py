@@ -34,12 +34,12 @@ from podsched.api.objects import (
     CSINode,
     Node,
     NodeSelectorTerm,
-    ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
     TopologySelectorTerm,
 )
+from podsched.api.owners import reference_to
 from podsched.api.selectors import SelectorError, compile_selector
 from podsched.api.storage_classes import default_class, names_class
 from podsched.serve.agent.volume_index import BIND_COMPLETED, VolumeIndex, is_available, size_of
@@ -271,7 +271,7 @@ def provisioned(
     spec.storage_class_name = found.metadata.name
     spec.mount_options.extend(found.mount_options)
     spec.volume_mode = claim.spec.volume_mode
-    spec.claim_ref.CopyFrom(_reference(claim))
+    spec.claim_ref.CopyFrom(reference_to(claim))
     spec.csi.driver = found.provisioner
     spec.csi.volume_handle = volume.metadata.name
     if terms:
@@ -329,18 +329,6 @@ def _wanted(claim: PersistentVolumeClaim) -> int:
 # ---------------------------------------------------------------------------------- writes
 
 
-def _reference(claim: PersistentVolumeClaim) -> ObjectReference:
-    metadata = claim.metadata
-    return ObjectReference(
-        api_version="v1",
-        kind="PersistentVolumeClaim",
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-    )
-
-
 def _phase(item: PersistentVolume | PersistentVolumeClaim, phase: str) -> list[Effect]:
     if item.status.phase == phase:
         return []
@@ -372,7 +360,7 @@ def _unbound(volume: PersistentVolume) -> PatchRequest:
 
 def _volume_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PatchRequest:
     """Return the patch that binds a volume to a claim."""
-    ref, known = _reference(claim), volume.spec.claim_ref
+    ref, known = reference_to(claim), volume.spec.claim_ref
     patch: dict[str, Any] = {"status": {"phase": "Bound"}}
     # Fields set by a scheduler are kept (GetBindVolumeToClaim).
     if (known.namespace, known.name, known.uid) != (ref.namespace, ref.name, ref.uid):

@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.codec import format_time
-from podsched.api.conditions import pod_condition
+from podsched.api.conditions import condition_of
 from podsched.api.objects import Event, Pod, PodCondition
 from podsched.v1 import api_pb2 as v1
 
@@ -59,7 +59,7 @@ def _condition(wanted: PodCondition, known: Pod | None, now: Timestamp) -> dict[
     generation = known.metadata.generation if known is not None else 0
     if wanted.observed_generation or generation:
         content["observedGeneration"] = wanted.observed_generation or generation
-    before = pod_condition(known.status, wanted.type) if known is not None else None
+    before = condition_of(known.status, wanted.type) if known is not None else None
     if before is None or before.status != wanted.status:
         content["lastTransitionTime"] = format_time(Timestamp(seconds=now.seconds))
     return content

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from podsched.api.conditions import TRUE
+from podsched.api import conditions
 from podsched.config.queues import WaitForPodsReady
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import stored_group
@@ -105,5 +105,4 @@ def eviction_of(cluster: ClusterView, key: str) -> tuple[str, float]:
 def true_condition(cluster: ClusterView, key: str, type_: str) -> Any | None:
     """Return a condition of a unit's PodGroup, if it is True."""
     group = stored_group(cluster, key)
-    of_group = () if group is None else group.status.conditions
-    return next((c for c in of_group if c.type == type_ and c.status == TRUE), None)
+    return None if group is None else conditions.true_condition(group.status, type_)

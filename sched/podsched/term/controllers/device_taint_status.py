@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from podsched.api.codec import write
-from podsched.api.conditions import FALSE, TRUE, is_terminating
+from podsched.api.conditions import FALSE, TRUE, condition_of, is_terminating
 from podsched.api.device_taints import rule_matches
 from podsched.api.objects import (
     Condition,
@@ -101,7 +101,7 @@ class RuleStatuses:
         rule = find(self._objects, DeviceTaintRule, name)
         if rule is None:
             return
-        before = condition_of(rule)
+        before = condition_of(rule.status, _IN_PROGRESS)
         if before is not None and before.observed_generation == rule.metadata.generation:
             written = seconds_of(before.last_transition_time)
             if now.wall - written < PERIOD:
@@ -169,11 +169,6 @@ def leaving_time(taint: Taint, result: DeviceRequestAllocationResult) -> float |
     return seconds_of(taint.time_added) + min(limits, default=0)
 
 
-def condition_of(rule: DeviceTaintRule) -> Condition | None:
-    """Return the present condition EvictionInProgress."""
-    return next((of for of in rule.status.conditions if of.type == _IN_PROGRESS), None)
-
-
 def new_condition(
     rule: DeviceTaintRule, effects: Effects, evicted: int, now: float
 ) -> Condition | None:
@@ -191,7 +186,7 @@ def new_condition(
         message=message.strip(),
         observed_generation=rule.metadata.generation,
     )
-    before = condition_of(rule)
+    before = condition_of(rule.status, _IN_PROGRESS)
     if before is not None:
         made.last_transition_time.CopyFrom(before.last_transition_time)
         if made == before:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from podsched.api.conditions import TRUE, is_terminating
+from podsched.api.conditions import is_terminating, true_condition
 from podsched.api.objects import JobStatus, WorkloadCondition
 from podsched.term.controllers.job_indexes import Indexes
 from podsched.term.controllers.job_pods import JobPods, Seen
@@ -28,17 +28,6 @@ from podsched.term.controllers.pod_records import OwnedPod
 SUCCESS_MET: Final = "SuccessCriteriaMet"
 #: Max uids in status.uncountedTerminatedPods.
 _MOST_UNCOUNTED: Final = 500
-
-
-def condition_of(status: JobStatus, type_: str) -> WorkloadCondition | None:
-    """Return the condition of this type."""
-    return next((each for each in status.conditions if each.type == type_), None)
-
-
-def true_condition(status: JobStatus, type_: str) -> WorkloadCondition | None:
-    """Return the condition of this type, if its status is True."""
-    found = condition_of(status, type_)
-    return found if found is not None and found.status == TRUE else None
 
 
 class Counting:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from podsched.api.conditions import FALSE, TRUE, is_terminating
+from podsched.api.conditions import FALSE, TRUE, condition_of, is_terminating, true_condition
 from podsched.api.objects import (
     Job,
     JobStatus,
@@ -28,12 +28,7 @@ from podsched.api.objects import (
     timestamp,
 )
 from podsched.api.queue_labels import QUEUE_NAME
-from podsched.term.controllers.job_counting import (
-    SUCCESS_MET,
-    Counting,
-    condition_of,
-    true_condition,
-)
+from podsched.term.controllers.job_counting import SUCCESS_MET, Counting
 from podsched.term.controllers.job_indexes import Indexes
 from podsched.term.controllers.job_pods import JobPods, Seen
 from podsched.term.controllers.job_policies import backoff_left, restarts_exceed, success_of

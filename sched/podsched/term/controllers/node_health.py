@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from podsched.api.conditions import NODE_READY, node_condition
+from podsched.api.conditions import NODE_READY, condition_of
 from podsched.api.node_labels import REGION, ZONE
 from podsched.api.objects import Lease, Node, Timestamp
 from podsched.config.settings import ControllerSettings
@@ -46,7 +46,7 @@ class Heartbeats:
         self._see(lease.metadata.name, now, lease=_nanoseconds(lease.spec.renew_time))
 
     def see_node(self, node: Node, now: Instant) -> None:
-        ready = node_condition(node.status, NODE_READY)
+        ready = condition_of(node.status, NODE_READY)
         if ready is not None and ready.HasField("last_heartbeat_time"):
             self._see(node.metadata.name, now, ready=_nanoseconds(ready.last_heartbeat_time))
 

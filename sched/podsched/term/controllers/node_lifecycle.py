@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from podsched.api.conditions import NODE_READY, is_node_ready, is_pod_ready, node_condition
+from podsched.api.conditions import NODE_READY, condition_of, is_node_ready, is_pod_ready
 from podsched.api.metadata_defaulting import NODE_LEASES
 from podsched.api.objects import Lease, Node, Pod
 from podsched.api.tolerations import NO_EXECUTE
@@ -90,7 +90,7 @@ class NodeLifecycleController(Controller):
         elif isinstance(item, Node):
             self._heartbeats.see_node(item, now)
             self._queue.add(name)
-            if node_condition(item.status, NODE_READY) is not None:
+            if condition_of(item.status, NODE_READY) is not None:
                 self._health[name] = (zone_of(item), is_node_ready(item.status))
             if is_lost(item) and not (isinstance(event.old, Node) and is_lost(event.old)):
                 self._lost.add(name)

@@ -10,9 +10,10 @@ from podsched.api.conditions import (
     POD_READY,
     REASON_PREEMPTION_BY_SCHEDULER,
     TRUE,
+    condition_of,
     is_finished,
     is_terminating,
-    pod_condition,
+    true_condition,
 )
 from podsched.api.objects import Pod, PodCondition, seconds_of
 from podsched.api.queue_labels import FLAVORS_ANNOTATION, QUEUE_GROUP_NAME
@@ -119,7 +120,7 @@ def record_of(key: str, pod: Pod, matches: bool) -> OwnedPod:
     metadata, status = pod.metadata, pod.status
     annotations = metadata.annotations
     is_deleting = is_terminating(pod)
-    ready = pod_condition(status, POD_READY)
+    ready = condition_of(status, POD_READY)
     is_ready = ready is not None and ready.status == TRUE
     return OwnedPod(
         key,
@@ -141,8 +142,8 @@ def record_of(key: str, pod: Pod, matches: bool) -> OwnedPod:
 
 
 def _eviction(pod: Pod) -> str:
-    metadata, target = pod.metadata, pod_condition(pod.status, DISRUPTION_TARGET)
-    if target is None or target.status != TRUE or FLAVORS_ANNOTATION not in metadata.annotations:
+    metadata, target = pod.metadata, true_condition(pod.status, DISRUPTION_TARGET)
+    if target is None or FLAVORS_ANNOTATION not in metadata.annotations:
         return ""
     in_group = pod.spec.HasField("scheduling_group") or QUEUE_GROUP_NAME in metadata.labels
     # Of a pod without a group nothing counts how often it was late, so its Job has to back off.

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from podsched.api.conditions import TRUE, is_terminating
+from podsched.api.conditions import TRUE, condition_of, is_terminating
 from podsched.api.objects import ReplicaSet, ReplicaSetStatus, timestamp
 from podsched.api.owners import controller_of
 from podsched.term.controllers.controller import Instant
@@ -132,7 +132,7 @@ class ReplicaSetController(WorkloadController):
 
 
 def _set_failure(status: ReplicaSetStatus, error: str, now: Instant) -> None:
-    known = next((each for each in status.conditions if each.type == _FAILURE), None)
+    known = condition_of(status, _FAILURE)
     if error and known is None:
         stamp = timestamp(now.wall, whole=True)
         status.conditions.add(

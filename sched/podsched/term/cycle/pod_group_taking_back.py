@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Final
 
-from podsched.api.conditions import DISRUPTION_TARGET, REASON_PREEMPTION_BY_SCHEDULER, pod_condition
+from podsched.api.conditions import DISRUPTION_TARGET, REASON_PREEMPTION_BY_SCHEDULER, condition_of
 from podsched.framework.pod_groups import PodGroup
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status, unschedulable
@@ -105,5 +105,5 @@ class TakingBack(TermPart):
 
 
 def _was_evicted(pod: PodInfo) -> bool:
-    condition = pod_condition(pod.pod.status, DISRUPTION_TARGET)
+    condition = condition_of(pod.pod.status, DISRUPTION_TARGET)
     return condition is not None and condition.reason in _EVICTED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsched.api.conditions import FALSE, POD_SCHEDULED, REASON_SCHEDULER_ERROR, pod_condition
+from podsched.api.conditions import FALSE, POD_SCHEDULED, REASON_SCHEDULER_ERROR, condition_of
 from podsched.api.objects import ObjectMeta
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.framework.pods import PodInfo
@@ -42,7 +42,7 @@ def not_scheduled(failure: Failure) -> v1.PodCondition:
 
 def status_patch(pod: PodInfo, failure: Failure) -> api_pb2.PodStatusPatch | None:
     """Return the patch that reports a failure; None when the pod's status has it already."""
-    present = pod_condition(pod.pod.status, POD_SCHEDULED)
+    present = condition_of(pod.pod.status, POD_SCHEDULED)
     same = (
         present is not None
         and present.status == FALSE
