@@ -41,6 +41,19 @@ def test_a_flow_alone_may_take_every_seat_and_all_the_time() -> None:
     assert flows.seconds_until_seat(flow, 1.0) == math.inf
 
 
+def test_sparse_flows_get_half_as_many_seats_again_when_another_has_taken_all() -> None:
+    """Of a hundred long lists that take turns, none ends for seconds."""
+    flows = Flows()
+    flow = flooding(flows, "a", 0.0)
+    while flows.seconds_until_seat(flow, 0.0) == 0:
+        flows.take(flow)
+    others = 0
+    while flows.seconds_until_seat(sparse := flows.get(f"b-{others}", DEFAULT, 0.0), 0.0) == 0:
+        flows.take(sparse)
+        others += 1
+    assert others == GLOBAL_DEFAULT.seats // 2
+
+
 def test_competing_flows_leave_seats_for_the_next() -> None:
     flows = Flows()
     greedy, other = flows.get("a", DEFAULT, 0.0), flows.get("b", DEFAULT, 0.0)

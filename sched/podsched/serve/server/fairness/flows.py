@@ -251,7 +251,12 @@ class Flows:
         self._update_shares(now)
         flows = self._wanting.get(level.name, 1)
         most = max(1, level.seats // (flows + 1)) if flows > 1 else level.seats
-        if flow.held >= most or self.held(level) >= level.seats:
+        # Sparse flows may have more seats than the level has: another may have taken all of them
+        # before, and none of its calls may end for seconds.
+        seats = level.seats
+        if flow.is_sparse(self._part(flow, now)):
+            seats += level.seats // 2
+        if flow.held >= most or self.held(level) >= seats:
             return math.inf
         return self.seconds_until_share(flow, now)
 
