@@ -7,7 +7,7 @@ are generic: the generated servicers would serialize messages.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import grpc
 from google.protobuf.message import Message
@@ -21,6 +21,7 @@ from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.frames import revision_suffix
 from podsched.serve.server.listing import Page
+from podsched.serve.server.methods import METHODS, OTHER
 from podsched.serve.server.mutations import Outcome, only_entry
 from podsched.serve.server.pipeline import Pipeline
 from podsched.serve.server.requests import batch_of, bounded, with_items, with_object
@@ -30,8 +31,8 @@ from podsched.v1 import api_pb2 as v1
 OBJECTS, PODS = "podsched.v1.Objects", "podsched.v1.Pods"
 AUTHORIZATION = "podsched.v1.Authorization"
 
-Methods = Mapping[str, tuple[Callable[[bytes], Any], Callable[[Any], Awaitable[bytes]]]]
-"""The unary methods of a service by name: a decoder of requests, and the handler of a request."""
+Methods = Mapping[str, Callable[[Any], Awaitable[bytes]]]
+"""The unary methods of a service: the handler of a decoded request, by name."""
 
 
 def fence_of(request: Any) -> v1.Fence | None:
@@ -98,59 +99,28 @@ def object_methods(core: ServerCore) -> Methods:
     """Return the methods of podsched.v1.Objects, without Watch."""
     creator, registry, lister, deleter = core.creator, core.registry, core.lister, core.deleter
     return {
-        "Create": (
-            with_object(v1.CreateRequest),
-            lambda r: _wrapped(
-                creator.create(_unwrapped(r.object), fence_of(r), dry_run=r.dry_run)
-            ),
+        "Create": lambda r: _wrapped(
+            creator.create(_unwrapped(r.object), fence_of(r), dry_run=r.dry_run)
         ),
-        "CreateBatch": (
-            batch_of(v1.CreateBatchRequest, "objects", _object),
-            lambda b: _results(
-                creator.create_many(b.objects(), fence_of(b.rest), dry_run=b.rest.dry_run)
-            ),
+        "CreateBatch": lambda b: _results(
+            creator.create_many(b.objects(), fence_of(b.rest), dry_run=b.rest.dry_run)
         ),
-        "Get": (
-            bounded(v1.GetRequest),
-            lambda r: _wrapped(registry.get(r.kind, r.namespace, r.name)),
+        "Get": lambda r: _wrapped(registry.get(r.kind, r.namespace, r.name)),
+        "GetRaw": lambda r: _raw(registry.get_raw(r.kind, r.namespace, r.name)),
+        "List": lambda r: _page(lister.page(r)),
+        "Update": lambda r: _wrapped(
+            registry.update(_unwrapped(r.object), fence_of(r), dry_run=r.dry_run)
         ),
-        "GetRaw": (
-            bounded(v1.GetRequest),
-            lambda r: _raw(registry.get_raw(r.kind, r.namespace, r.name)),
+        "UpdateStatus": lambda r: _wrapped(
+            registry.update(_unwrapped(r.object), fence_of(r), status=True, dry_run=r.dry_run)
         ),
-        "List": (bounded(v1.ListRequest), lambda r: _page(lister.page(r))),
-        "Update": (
-            with_object(v1.UpdateRequest),
-            lambda r: _wrapped(
-                registry.update(_unwrapped(r.object), fence_of(r), dry_run=r.dry_run)
-            ),
+        "Patch": lambda r: _only(registry.patch([r], fence_of(r), dry_run=r.dry_run)),
+        "PatchBatch": lambda r: _results(registry.patch(r.patches, fence_of(r), dry_run=r.dry_run)),
+        "Delete": lambda r: _wrapped(deleter.delete(r, fence_of(r))),
+        "DeleteBatch": lambda r: _results(
+            deleter.delete_many(r.deletions, fence_of(r), dry_run=r.dry_run)
         ),
-        "UpdateStatus": (
-            with_object(v1.UpdateRequest),
-            lambda r: _wrapped(
-                registry.update(_unwrapped(r.object), fence_of(r), status=True, dry_run=r.dry_run)
-            ),
-        ),
-        "Patch": (
-            with_object(v1.PatchRequest),
-            lambda r: _only(registry.patch([r], fence_of(r), dry_run=r.dry_run)),
-        ),
-        "PatchBatch": (
-            with_items(v1.PatchBatchRequest, "patches"),
-            lambda r: _results(registry.patch(r.patches, fence_of(r), dry_run=r.dry_run)),
-        ),
-        "Delete": (
-            bounded(v1.DeleteRequest),
-            lambda r: _wrapped(deleter.delete(r, fence_of(r))),
-        ),
-        "DeleteBatch": (
-            with_items(v1.DeleteBatchRequest, "deletions"),
-            lambda r: _results(deleter.delete_many(r.deletions, fence_of(r), dry_run=r.dry_run)),
-        ),
-        "DeleteCollection": (
-            bounded(v1.DeleteCollectionRequest),
-            lambda r: _deleted(deleter.delete_collection(r, fence_of(r))),
-        ),
+        "DeleteCollection": lambda r: _deleted(deleter.delete_collection(r, fence_of(r))),
     }
 
 
@@ -158,29 +128,13 @@ def pod_methods(core: ServerCore) -> Methods:
     """Return the methods of podsched.v1.Pods, without SubmitPods."""
     creator, pods = core.creator, core.pods
     return {
-        "CreatePods": (
-            batch_of(v1.CreatePodsRequest, "pods", Pod.FromString),
-            lambda b: _results(creator.create_many(b.objects(), dry_run=b.rest.dry_run)),
-        ),
-        "Bind": (
-            bounded(v1.BindRequest),
-            lambda r: _only_bare(pods.bind([r.binding], fence_of(r), dry_run=r.dry_run)),
-        ),
-        "BindPods": (
-            with_items(v1.BindPodsRequest, "bindings"),
-            lambda r: _results(pods.bind(r.bindings, fence_of(r), dry_run=r.dry_run)),
-        ),
-        "Evict": (
-            bounded(v1.EvictRequest),
-            lambda r: _only_bare(pods.evict([r], fence_of(r), dry_run=r.dry_run)),
-        ),
-        "EvictPods": (
-            with_items(v1.EvictPodsRequest, "evictions"),
-            lambda r: _results(pods.evict(r.evictions, fence_of(r), dry_run=r.dry_run)),
-        ),
-        "PatchPodStatuses": (
-            with_items(v1.PatchPodStatusesRequest, "patches"),
-            lambda r: _results(pods.patch_statuses(r.patches, fence_of(r), dry_run=r.dry_run)),
+        "CreatePods": lambda b: _results(creator.create_many(b.objects(), dry_run=b.rest.dry_run)),
+        "Bind": lambda r: _only_bare(pods.bind([r.binding], fence_of(r), dry_run=r.dry_run)),
+        "BindPods": lambda r: _results(pods.bind(r.bindings, fence_of(r), dry_run=r.dry_run)),
+        "Evict": lambda r: _only_bare(pods.evict([r], fence_of(r), dry_run=r.dry_run)),
+        "EvictPods": lambda r: _results(pods.evict(r.evictions, fence_of(r), dry_run=r.dry_run)),
+        "PatchPodStatuses": lambda r: _results(
+            pods.patch_statuses(r.patches, fence_of(r), dry_run=r.dry_run)
         ),
     }
 
@@ -189,19 +143,31 @@ def review_methods(core: ServerCore) -> Methods:
     """Return the methods of podsched.v1.Authorization."""
     reviews = Reviews(core.authorizer)
     return {
-        "SelfSubjectReview": (
-            bounded(v1.SelfSubjectReviewRequest),
-            lambda _: _serialized(reviews.self_subject()),
-        ),
-        "SubjectAccessReview": (
-            bounded(v1.SubjectAccessReviewRequest),
-            lambda r: _serialized(reviews.access(r)),
-        ),
-        "SubjectRulesReview": (
-            bounded(v1.SubjectRulesReviewRequest),
-            lambda r: _serialized(reviews.rules(r)),
-        ),
+        "SelfSubjectReview": lambda _: _serialized(reviews.self_subject()),
+        "SubjectAccessReview": lambda r: _serialized(reviews.access(r)),
+        "SubjectRulesReview": lambda r: _serialized(reviews.rules(r)),
     }
+
+
+#: The field of batches whose objects are decoded one at a time, and what decodes one.
+_OBJECTS_IN: Final[Mapping[str, tuple[str, Callable[[bytes], AnyObject]]]] = {
+    "CreateBatch": ("objects", _object),
+    "CreatePods": ("pods", Pod.FromString),
+}
+
+
+def _decoder_of(service: str, method: str) -> Callable[[bytes], Any]:
+    """Return what decodes the requests of a method, with bounded memory (``requests``)."""
+    described = v1.DESCRIPTOR.services_by_name[service.rpartition(".")[2]]
+    request: Any = described.methods_by_name[method].input_type
+    message = request._concrete_class
+    if method in _OBJECTS_IN:
+        return batch_of(message, *_OBJECTS_IN[method])
+    if items := METHODS.get(method, OTHER).items:
+        return with_items(message, items)
+    # A patch may be as large as the object.
+    has_object = "object" in request.fields_by_name or "merge_patch" in request.fields_by_name
+    return with_object(message) if has_object else bounded(message)
 
 
 def service_handlers(core: ServerCore, pipeline: Pipeline) -> list[grpc.GenericRpcHandler]:
@@ -221,7 +187,10 @@ def service_handlers(core: ServerCore, pipeline: Pipeline) -> list[grpc.GenericR
         grpc.method_handlers_generic_handler(
             service,
             {
-                **{name: unary(name, *method, pipeline) for name, method in methods.items()},
+                **{
+                    name: unary(name, _decoder_of(service, name), handle, pipeline)
+                    for name, handle in methods.items()
+                },
                 **streams.get(service, {}),
             },
         )
