@@ -37,6 +37,20 @@ def copy_of(message: M, without: Iterable[str] = ()) -> M:
     return made
 
 
+def copy_field(target: Message, source: Message, name: str) -> None:
+    """Set a field to what it is in another message of the type; clear it if it is absent there."""
+    target.ClearField(name)
+    field, value = target.DESCRIPTOR.fields_by_name[name], getattr(source, name)
+    if field.is_repeated:
+        getattr(target, name).MergeFrom(value)
+    elif field.has_presence and not source.HasField(name):
+        return
+    elif field.message_type is not None:
+        getattr(target, name).CopyFrom(value)
+    else:
+        setattr(target, name, value)
+
+
 def key_of(pod: Pod) -> PodKey:
     """Return the namespace/name of a pod."""
     metadata = pod.metadata

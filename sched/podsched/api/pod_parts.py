@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from podsched.api.objects import Pod, copy_of
+from podsched.api.objects import Pod, copy_field, copy_of
 
 EPHEMERAL_CONTAINERS: Final = "ephemeralcontainers"
 #: Changes requests and limits of a pod that may be running (in-place resize).
@@ -25,23 +25,20 @@ def with_part(old: Pod, new: Pod, subresource: str) -> Pod:
     A list in which containers were added, removed or renamed is taken as it is, to be refused.
     """
     found = copy_of(old)
-    for name in ("uid", "resource_version"):
-        setattr(found.metadata, name, getattr(new.metadata, name))
-    _replace(found.metadata.managed_fields, new.metadata.managed_fields)
+    for name in ("uid", "resource_version", "managed_fields"):
+        copy_field(found.metadata, new.metadata, name)
     if subresource == EPHEMERAL_CONTAINERS:
-        _replace(found.spec.ephemeral_containers, new.spec.ephemeral_containers)
+        copy_field(found.spec, new.spec, "ephemeral_containers")
         return found
     for group in ("containers", "init_containers"):
         containers, wanted = getattr(found.spec, group), getattr(new.spec, group)
         if [c.name for c in containers] != [c.name for c in wanted]:
-            _replace(containers, wanted)
+            copy_field(found.spec, new.spec, group)
             continue
         for container, given in zip(containers, wanted, strict=True):
             container.resources.CopyFrom(given.resources)
-            _replace(container.resize_policy, given.resize_policy)
-    found.spec.ClearField("resources")
-    if new.spec.HasField("resources"):
-        found.spec.resources.CopyFrom(new.spec.resources)
+            copy_field(container, given, "resize_policy")
+    copy_field(found.spec, new.spec, "resources")
     return found
 
 
@@ -55,8 +52,3 @@ def part_of_spec(spec: Mapping[str, Any], subresource: str) -> dict[str, Any]:
             items = [{k: v for k, v in item.items() if k in _RESIZED} for item in spec[group]]
             found[group] = items
     return found
-
-
-def _replace(target: Any, items: Any) -> None:
-    del target[:]
-    target.extend(items)

@@ -89,20 +89,16 @@ def _put_back(template: o.PodTemplateSpec, old: o.PodTemplateSpec) -> None:
     """Set what such a job may change: where its pods go, and the resources of containers."""
     put_back_placement(template.spec, old.spec)
     for name in ("labels", "annotations"):
-        getattr(template.metadata, name).clear()
-        getattr(template.metadata, name).update(getattr(old.metadata, name))
+        o.copy_field(template.metadata, old.metadata, name)
     for name in ("tolerations", "scheduling_gates"):
-        template.spec.ClearField(name)
-        getattr(template.spec, name).extend(getattr(old.spec, name))
+        o.copy_field(template.spec, old.spec, name)
     for containers, before in (
         (template.spec.containers, old.spec.containers),
         (template.spec.init_containers, old.spec.init_containers),
     ):
         for container, original in zip(containers, before, strict=False):
             if container.name == original.name:
-                container.ClearField("resources")
-                if original.HasField("resources"):
-                    container.resources.CopyFrom(original.resources)
+                o.copy_field(container, original, "resources")
 
 
 def validate_cron_job(at: Place, item: o.CronJob) -> None:

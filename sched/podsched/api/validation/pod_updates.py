@@ -63,23 +63,14 @@ def _put_back(spec: o.PodSpec, old: o.PodSpec) -> None:
             for container, original in zip(containers, before, strict=True):
                 container.image = original.image
                 container.image_pull_policy = original.image_pull_policy
-    spec.ClearField("active_deadline_seconds")
-    if old.HasField("active_deadline_seconds"):
-        spec.active_deadline_seconds = old.active_deadline_seconds
-    for name in ("tolerations", "scheduling_gates"):
-        target = getattr(spec, name)
-        del target[:]
-        target.extend(getattr(old, name))
+    for name in ("active_deadline_seconds", "tolerations", "scheduling_gates"):
+        o.copy_field(spec, old, name)
 
 
 def put_back_placement(spec: o.PodSpec, old: o.PodSpec) -> None:
     """Set what chooses nodes, selector and affinity, to the old values."""
-    spec.ClearField("node_selector")
-    spec.node_selector.update(old.node_selector)
-    if old.affinity.HasField("node_affinity"):
-        spec.affinity.node_affinity.CopyFrom(old.affinity.node_affinity)
-    else:
-        spec.affinity.ClearField("node_affinity")
+    o.copy_field(spec, old, "node_selector")
+    o.copy_field(spec.affinity, old.affinity, "node_affinity")
     if not old.HasField("affinity") and not spec.affinity.ListFields():
         spec.ClearField("affinity")
 

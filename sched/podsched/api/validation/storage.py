@@ -122,9 +122,7 @@ def validate_persistent_volume_claim_update(
         comparable.ClearField("storage_class_name")
     if old.status.phase == "Bound":
         comparable.resources.requests["storage"] = old.spec.resources.requests.get("storage", "")
-        comparable.ClearField(_ATTRIBUTES)
-        if old.spec.HasField(_ATTRIBUTES):
-            comparable.volume_attributes_class_name = old.spec.volume_attributes_class_name
+        o.copy_field(comparable, old.spec, _ATTRIBUTES)
     if not are_same(comparable, old.spec):
         at("spec").forbidden(
             "spec is immutable after creation except resources.requests and "

@@ -32,6 +32,7 @@ from podsched.api.objects import (
     ResourceClaimTemplate,
     Service,
     ServiceAccount,
+    copy_field,
     copy_of,
     timestamp,
 )
@@ -325,17 +326,6 @@ def _keep_metadata(message: AnyObject, old: AnyObject) -> None:
     new.resource_version = ""
     for field in ("creation_timestamp", "deletion_timestamp", "deletion_grace_period_seconds"):
         copy_field(new, before, field)
-
-
-def copy_field(target: object, source: object, field: str) -> None:
-    """Copy a field from another message of the same type; clear it if absent there."""
-    target.ClearField(field)  # type: ignore[attr-defined]
-    if source.HasField(field):  # type: ignore[attr-defined]
-        value = getattr(source, field)
-        if hasattr(value, "CopyFrom"):
-            getattr(target, field).CopyFrom(value)
-        else:
-            setattr(target, field, value)
 
 
 def _without_metadata(message: AnyObject) -> AnyObject:

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from podsched.api.kinds import Kind, kind_of
-from podsched.api.objects import AnyObject, copy_of
+from podsched.api.objects import AnyObject, copy_field, copy_of
 from podsched.serve.server import errors
 from podsched.serve.server.access.object_checks import check_change, check_status
 from podsched.serve.server.access.rights import rights
-from podsched.serve.server.admission import admit_status, admit_update, copy_field, encoded
+from podsched.serve.server.admission import admit_status, admit_update, encoded
 from podsched.serve.server.admission_sources import AdmissionSources
 from podsched.serve.server.deletion import check_preconditions, replacement
 from podsched.serve.server.entries import Entry

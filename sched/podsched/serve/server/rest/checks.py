@@ -10,7 +10,7 @@ from typing import Any, Final
 from podsched.api.field_errors import invalid
 from podsched.api.kinds import Kind
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
-from podsched.api.objects import AnyObject, Event
+from podsched.api.objects import AnyObject, Event, copy_field
 from podsched.api.validation.events import (
     validate_event,
     validate_new_event,
@@ -220,6 +220,4 @@ def check_identity(target: Target, message: AnyObject, entry: Entry) -> None:
     if new.uid != before.uid and not target.subresource:
         raise errors.immutable(kind, before.name, "metadata.uid", new.uid)
     for field in ("creation_timestamp", "deletion_timestamp"):
-        new.ClearField(field)
-        if before.HasField(field):
-            getattr(new, field).CopyFrom(getattr(before, field))
+        copy_field(new, before, field)
