@@ -271,7 +271,7 @@ def build_state(
         max_backoff=float(config.effective.pod_max_backoff_seconds),
         max_in_unschedulable=max_in_unschedulable,
         observer=observer,
-        admission=admission,
+        admission=admission.gate,
     )
     return SchedulingState(
         cache, queue, runtimes, admission, waiting, listener or NoListener(), chance=chance

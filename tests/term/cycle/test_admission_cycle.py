@@ -798,7 +798,7 @@ async def test_a_unit_whose_pods_cannot_be_popped_does_not_keep_passing_the_gate
     passing: list[str] = []
 
     def failing(uids: object, now: float) -> list[QueuedPodInfo]:
-        passing.append(world.state.admission.current)
+        passing.append(world.state.admission.gate._passing)
         raise IndexError("a bug")
 
     monkeypatch.setattr(world.state.queue.attempts, "pop_members", failing)
@@ -807,4 +807,4 @@ async def test_a_unit_whose_pods_cannot_be_popped_does_not_keep_passing_the_gate
             job(world, "a", "team", cpu=3)
             await asyncio.sleep(1)
     assert passing == ["default/pod:a"]
-    assert world.state.admission.current == ""
+    assert world.state.admission.gate._passing == ""

@@ -27,6 +27,7 @@
 - ``turns``: the waiting units, and the heads that are tried next
 - ``queued_pods``: the pods of queues, each counted for its unit
 - ``pod_usage``: the quota that they use, added to their units and to the quotas' usage
+- ``gate``: the PreEnqueue plugin that keeps these pods out of activeQ
 - ``admission``: the queues with their units and usage, kept current with the cluster
 - ``terms``: the flavors that a unit may start on, and its victims
 - ``reservations``: starts that are promised to units in ClusterQueues with backfill

@@ -4,7 +4,7 @@ Everything is derived from the cache. Pods with a node, bound or assumed, use qu
 pods without a node wait. So a new leader knows what the last one knew, except the victims that a
 unit waits for: it chooses them again, because they are terminating already.
 
-A pod of a queue never enters activeQ: the gate keeps it out, and the admission cycle pops the pods
+A pod of a queue never enters activeQ: ``gate`` keeps it out, and the admission cycle pops the pods
 of a unit when it is the head of its queue (``turns``).
 
 Pure and synchronous. Without ClusterQueues and LocalQueues nothing is kept and no pod is gated.
@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from podsched.api.objects import object_key
 from podsched.cache.cache import Cache
 from podsched.config.queues import QueuesConfiguration
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
-from podsched.framework.status import SUCCESS, Status, unresolvable
 from podsched.lib.due_times import earliest
 from podsched.lib.taking import take_all
 from podsched.queues.assignment import Waiting
@@ -33,6 +32,7 @@ from podsched.term.admission.books import Books, Keys, pop_first
 from podsched.term.admission.changes import REBUILD_KINDS, matters
 from podsched.term.admission.devices import CLAIM, DeviceQuota, UncountableError
 from podsched.term.admission.endings import Endings
+from podsched.term.admission.gate import Gate
 from podsched.term.admission.histories import Histories
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.problems import Problem, QueueStates, find_problem
@@ -45,19 +45,12 @@ from podsched.term.admission.units import Unit, unit_key
 from podsched.term.admission.usage import Flavors
 from podsched.term.admission.workloads import Workloads
 
-REASON_GATED: Final = "waiting for admission to a queue"
-_GATED: Final = unresolvable(REASON_GATED)
 #: Changed pods that are counted in one step, which takes some 0.5 ms.
 _COUNTED_AT_ONCE: Final = 20
 
 
 class Admission:
-    """The queues of a cluster, with their waiting units and their usage.
-
-    It is also the PreEnqueue plugin that keeps the pods of queues out of activeQ.
-    """
-
-    name: ClassVar[str] = "Admission"
+    """The queues of a cluster, with their waiting units and their usage."""
 
     def __init__(
         self, cache: Cache, settings: QueuesConfiguration, require_queue: Collection[str] = ()
@@ -70,10 +63,6 @@ class Admission:
         self.rules = _rules(settings)
         #: Namespaces whose pods have to be in a queue; "*" for all but kube-system.
         self._queues_only = frozenset((*settings.require_queue, *require_queue))
-        self.active = bool(self._queues_only)
-        """Whether there are queues, or namespaces whose pods have to be in one."""
-        self.current = ""
-        """The key of the unit whose pods may be popped."""
         self.problems: dict[str, Problem] = {}
         """Why units cannot wait in their queues, by key of the unit."""
         self.new_problems: dict[str, None] = {}
@@ -101,6 +90,8 @@ class Admission:
             running_changed=self.reservations.timetable.outdate,
             counts_ready=self.endings.waits_for_ready,
         )
+        self.gate = Gate(self.units, self.pods.queue_of, self.turns.note_helped)
+        self.gate.active = bool(self._queues_only)
         self._workloads = Workloads(
             self.books, devices, self.pods.usage, self.requeuing, self.endings, self.histories
         )
@@ -121,8 +112,8 @@ class Admission:
             if matters(kind, old, new):
                 self.outdated = True
                 # Pods that arrive between the first queue and the next refresh are gated, too.
-                self.active |= new is not None and kind in ("ClusterQueue", "LocalQueue")
-        elif self.active and matters(kind, old, new):
+                self.gate.active |= new is not None and kind in ("ClusterQueue", "LocalQueue")
+        elif self.gate.active and matters(kind, old, new):
             metadata = (new if new is not None else old).metadata  # type: ignore[union-attr]
             if kind == CLAIM:
                 self._stale_later |= self._workloads.claimless.pop(metadata.namespace, {})
@@ -137,22 +128,6 @@ class Admission:
                 self.cluster.known_pods.note(pod.key)
                 self._stale_later[unit_key(pod)] = None
 
-    def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Reject a pod of a queue, unless its unit is being admitted; let other pods pass."""
-        if not self.active:
-            return SUCCESS
-        key = unit_key(pod)
-        if key == self.current:
-            return SUCCESS
-        # Finding the queue takes longest; a pod that is counted as waiting in one has one.
-        unit = self.units.get(key)
-        if (unit is None or pod.uid not in unit.waiting) and self.pods.queue_of(pod) is None:
-            return SUCCESS
-        # The scheduling queue runs PreEnqueue again when an event may help the pod. So this call is
-        # how ``turns`` learns of such events.
-        self.turns.note_helped(key)
-        return _GATED
-
     def refresh(self, now: float) -> Iterator[None]:
         """Bring everything up to date with the cache, in steps of about half a millisecond.
 
@@ -163,7 +138,7 @@ class Admission:
         # An object may change between two steps, so one reading may not be enough.
         while self.outdated:
             yield from self._rebuild()
-        if not self.active:
+        if not self.gate.active:
             return
         self.endings.refresh()
         yield from self._sample()
@@ -259,12 +234,12 @@ class Admission:
         # First, because it raises QuantityError for a bad quota; then nothing has changed.
         self.books.snapshot = _read_snapshot(cluster)
         queues, of_namespaces = cluster.list("ClusterQueue"), cluster.list("LocalQueue")
-        self.active = bool(queues or of_namespaces or self._queues_only)
+        self.gate.active = bool(queues or of_namespaces or self._queues_only)
         for lost in (self.units, self.problems, self._workloads.claimless, self._states):
             lost.clear()
         # From now on the cluster lists pods that change; ``refresh`` counts those that change
         # between the steps below.
-        cluster.known_pods.changed = OrderedDict() if self.active else None
+        cluster.known_pods.changed = OrderedDict() if self.gate.active else None
         before = self.pods.begin()
         self.tallies.clear()
         self.holds.begin()
@@ -273,7 +248,7 @@ class Admission:
         known = [QueueKey("ClusterQueue", one.metadata.name) for one in queues]
         known += [QueueKey("LocalQueue", object_key(one)) for one in of_namespaces]
         self.tallies.changed |= dict.fromkeys(known)
-        if self.active:
+        if self.gate.active:
             # A pod that is deleted while it is being bound is only in the cache: it uses quota
             # until its binding ends.
             assumed = [held.info.key for held in self.books.cache.held.values()]

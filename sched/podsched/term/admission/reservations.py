@@ -43,7 +43,7 @@ from podsched.term.admission.withdrawals import Withdrawals
 #: A round may move more starts, and tries all units that may be promised one. The pause is doubled
 #: while rounds follow each other, up to Slurm's default (bf_interval).
 PAUSE: Final = 1.0
-_LONGEST_PAUSE: Final = 30.0
+LONGEST_PAUSE: Final = 30.0
 #: Max names of nodes in a message.
 _MOST_NAMED: Final = 5
 #: Seconds ahead beyond which no start is promised, as long as the longest limit: ends so far away,
@@ -76,6 +76,30 @@ class ReservationChange(NamedTuple):
     withdrawn: bool = False
 
 
+class Rounds:
+    """Rounds in which the waiting units are tried again because starts have moved."""
+
+    def __init__(self) -> None:
+        self._wanted, self._next, self._pause = False, -inf, PAUSE
+
+    def want(self) -> None:
+        """Ask for a round."""
+        self._wanted = True
+
+    def next_time(self) -> float | None:
+        """Return when the next round may begin; None if none is wanted."""
+        return self._next if self._wanted else None
+
+    def begin(self, now: float) -> bool:
+        """Begin a round if one is wanted and the pause is over; return whether it has begun."""
+        if not self._wanted or now < self._next:
+            return False
+        calm = now >= self._next + self._pause
+        self._pause = PAUSE if calm else min(2 * self._pause, LONGEST_PAUSE)
+        self._wanted, self._next = False, now + self._pause
+        return True
+
+
 class Reservations:
     """The reservations of all units; see the module's table."""
 
@@ -91,7 +115,7 @@ class Reservations:
         """By the key of the unit; for who reports them."""
         #: The promised starts that have not come yet.
         self._starts = DueTimes()
-        self._freed, self._next_round, self._pause = False, -inf, PAUSE
+        self._rounds = Rounds()
         window = min(settings.window or inf, _FARTHEST)
         self.timetable = Timetable(books, endings, holds, self.of, window)
         self.delays = Delays(books, self.timetable, self.of)
@@ -182,7 +206,8 @@ class Reservations:
             change = ReservationChange(made, cause, text, withdrawn=True)
         # Others may be able to start earlier, or have a lower priority and must be planned again.
         below = any(one.priority < made.priority for one in self.of.values())
-        self._freed |= below or (old is not None and made.start != old.start)
+        if below or (old is not None and made.start != old.start):
+            self._rounds.want()
         untold = self.changes.get(key)
         if untold is not None and untold.withdrawn and not change.withdrawn:
             # Users know only the promise that was withdrawn, so the message has to mention it.
@@ -213,7 +238,7 @@ class Reservations:
             self.changes[key] = change
         del self.of[key]
         self._starts.discard(key)
-        self._freed = True
+        self._rounds.want()
         self.timetable.set_reservation(key, None)
 
     # ------------------------------------------------------------------ what is to be done
@@ -237,19 +262,15 @@ class Reservations:
         queues += self.eligibility.take_old_enough()
         # Others may start earlier, because a reservation has ended or moved. But only once in a
         # pause, since each round may move others in turn.
-        now = self._books.now
-        if self._freed and now >= self._next_round:
-            calm = now >= self._next_round + self._pause
-            self._pause = PAUSE if calm else min(2 * self._pause, _LONGEST_PAUSE)
-            self._freed, self._next_round = False, now + self._pause
+        if self._rounds.begin(self._books.now):
             queues += known
         # A unit may have moved to a LocalQueue or ClusterQueue that does not exist.
         return dict.fromkeys(name for name in queues if name in known)
 
     def next_time(self) -> float | None:
         """Return the next time at which a unit is due, or others have to be tried again."""
-        round_ = self._next_round if self._freed else None
-        return earliest(self._starts.next_time(), self.eligibility.next_time(), round_)
+        parts = self._starts, self.eligibility, self._rounds
+        return earliest(*(part.next_time() for part in parts))
 
     def promise(self, key: str) -> str:
         """Return the promise to a unit as a clause of a message; "" without one."""

@@ -12,8 +12,7 @@ So no unit has quota without nodes, or nodes without quota.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
@@ -225,7 +224,7 @@ class AdmissionCycle(TermPart):
                 beside = self._backfilling.beside(workload)
                 terms = (one for one in found if one.fits and not one.delay())
                 passing = key
-        with self._lets_pass(passing):
+        with self._admission.gate.lets_pass(passing):
             popped = self._groups.pop_members(key, now)
         attempted = await self._groups.complete(key, popped, now, terms, beside)
         if attempted is not None and workload is not None:
@@ -269,14 +268,5 @@ class AdmissionCycle(TermPart):
 
     def _pop(self, key: str, uids: Iterable[str], now: float) -> list[QueuedPodInfo]:
         """Pop the pods of a unit from the queue, except those that other plugins gate."""
-        with self._lets_pass(key):
+        with self._admission.gate.lets_pass(key):
             return self._state.queue.attempts.pop_members(list(uids), now)
-
-    @contextmanager
-    def _lets_pass(self, key: str) -> Iterator[None]:
-        """Let the pods of a unit pass the gate while they are popped."""
-        self._admission.current = key
-        try:
-            yield
-        finally:
-            self._admission.current = ""

@@ -15,7 +15,7 @@ from podsched.framework.plugin import PostFilterResult
 from podsched.framework.pod_groups import REASON_UNSCHEDULABLE, PodGroup
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code, unschedulable
-from podsched.term.admission.admission import Admission
+from podsched.term.admission.gate import Gate
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.follow_up import FollowUp
 from podsched.term.cycle.loop_parts import TermPart, TermParts
@@ -25,7 +25,7 @@ from podsched.term.cycle.preemption import Preemption
 from podsched.term.writes.bind_queue import Assignment
 
 #: The plugin that finds the victims of units of queues.
-VICTIMS_OF: Final = Admission.name
+VICTIMS_OF: Final = Gate.name
 #: kube-scheduler's text at Permit, where the members that fit wait for the others.
 _WAITED = "one or more plugins asked to wait and no plugin rejected pod"
 
