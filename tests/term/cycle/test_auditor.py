@@ -197,12 +197,12 @@ async def test_pods_that_fit_are_reported_and_woken_but_not_while_there_is_other
     told(state, "Pod", pending("big", "3"), 1.0)
     reject(state, "NodeResourcesFit", 1.0)
     told(state, "Node", node("n1"), 2.0)
-    busy, reported, woken = [True], list[tuple[int, int]](), list[str]()
+    busy, reported, woken = [True], list[tuple[int, Sequence[str]]](), list[str]()
     running = asyncio.create_task(
         auditor.run(
             1.0,
             lambda: busy[0],
-            lambda pods, missed: reported.append((pods, len(missed))),
+            lambda pods, events: reported.append((pods, events)),
             lambda pods: woken.extend(pod.key for pod in pods),
         )
     )
@@ -210,7 +210,7 @@ async def test_pods_that_fit_are_reported_and_woken_but_not_while_there_is_other
     assert not reported and not woken
     busy[0] = False
     await asyncio.sleep(1.0)
-    assert reported == [(1, 1)] and woken == ["default/big"]
+    assert reported == [(1, ["NodeAdd"])] and woken == ["default/big"]
     running.cancel()
 
 

@@ -96,12 +96,12 @@ class Auditor:
         self,
         period: float,
         is_busy: Callable[[], bool],
-        report: Callable[[int, Sequence[MissedWakeUp]], None],
+        report: Callable[[int, Sequence[str]], None],
         activate: Callable[[Sequence[PodInfo]], None],
     ) -> None:
         """Check a sample every ``period`` seconds while there is nothing else to do, and wake pods.
 
-        ``report`` gets the number of pods that were checked, and those that fit.
+        ``report`` gets the number of pods that were checked, and the events of those that fit.
         """
         while True:
             await asyncio.sleep(period)
@@ -109,7 +109,7 @@ class Auditor:
                 continue
             before = self.audited
             missed = self.audit()
-            report(self.audited - before, missed)
+            report(self.audited - before, [found.event for found in missed])
             for found in missed:
                 _log.warning(
                     "A pod that fits had not been woken",

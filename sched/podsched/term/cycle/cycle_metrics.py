@@ -30,7 +30,6 @@ from podsched.telemetry.metrics import (
 )
 from podsched.telemetry.tracing import SpanName, Tracer
 from podsched.term.cycle.attempt_traces import AttemptTraces
-from podsched.term.cycle.auditor import MissedWakeUp
 from podsched.term.writes.bind_queue import Assignment
 
 #: kube-scheduler's labels of calls that are made beside the scheduling cycle.
@@ -239,10 +238,11 @@ class CycleMeter:
         self.scheduler.permit_wait_duration_seconds.labels(result).observe(ended - began)
         self.traces.phase(queued, SpanName.PERMIT, began, ended, status.message)
 
-    def audited(self, pods: int, missed: Sequence[MissedWakeUp]) -> None:
+    def audited(self, pods: int, missed: Sequence[str]) -> None:
+        """Count an audit; ``missed``: the events that should have woken pods."""
         self._evaluation.audited_pods_total.inc(pods)
-        for found in missed:
-            self._evaluation.missed_wakeups_total.labels(found.event).inc()
+        for event in missed:
+            self._evaluation.missed_wakeups_total.labels(event).inc()
 
     def gauges(
         self,
