@@ -13,7 +13,7 @@ import pytest
 
 from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import Lease
-from podsched.app import state_filling, term_runner
+from podsched.app import state_filling, state_freeing, term_runner
 from podsched.app.term_runner import TermRunner
 from podsched.app.term_work import ControllerParts, RunnerParts
 from podsched.config.load import default_config, load_config
@@ -48,14 +48,14 @@ LOCK = "kube-system/kube-scheduler"
 @pytest.fixture(autouse=True)
 def garbage_may_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Collecting all of it takes half a second in a process that has all the tests."""
-    monkeypatch.setattr(term_runner, "collect_everything", lambda: None)
+    monkeypatch.setattr(state_freeing, "collect_everything", lambda: None)
 
 
 @pytest.fixture
 def collections(garbage_may_stay: None, monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """One item for each time that all garbage was to be collected."""
     counted: list[None] = []
-    monkeypatch.setattr(term_runner, "collect_everything", lambda: counted.append(None))
+    monkeypatch.setattr(state_freeing, "collect_everything", lambda: counted.append(None))
     return counted
 
 
@@ -197,7 +197,7 @@ async def test_what_was_assumed_is_forgotten_and_what_is_known_is_all_there_agai
 async def test_the_pods_of_a_term_that_ended_are_freed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(term_runner, "collect_everything", collect_everything)
+    monkeypatch.setattr(state_freeing, "collect_everything", collect_everything)
     world.cluster.create(node("n1"))
     world.cluster.create(pod("running", {**PENDING, "nodeName": "n1"}))
     world.lead()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from podsched.api.reasons import StatusReason
-from podsched.app.replica import CUT_OFF_AFTER
+from podsched.app.giving_way import CUT_OFF_AFTER
 from podsched.lab.bench.shapes import copies, pod_template
 from podsched.lab.chaos.system import EtcdMembers
 from podsched.lib.network import free_port

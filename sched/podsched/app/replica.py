@@ -22,6 +22,7 @@ from podsched.app.answering import answerer
 from podsched.app.backend import Answers, Backend
 from podsched.app.decision_answers import checkpoint_answerer, log_answerer
 from podsched.app.explaining import Explaining
+from podsched.app.giving_way import give_way
 from podsched.app.leader_requests import LeaderRequests
 from podsched.app.load import LoadMeter
 from podsched.app.process import Process
@@ -63,12 +64,6 @@ from podsched.term.election.options import ElectionCallbacks, ElectionOptions
 from podsched.v1 import api_pb2
 
 _log = get_logger("replica")
-#: Seconds between two checks for a standby of higher priority; the leader hands over at the second
-#: check that finds it.
-PREFER_AFTER = 2.0
-#: Seconds without an API server after which a leader releases the lock. As long as renewDeadline,
-#: after which a kube-scheduler stops leading if it cannot renew its lease through the API server.
-CUT_OFF_AFTER = 10.0
 
 
 BackendFactory = Callable[[str, str, MetricRegistry, Mapping[str, bool]], Backend]
@@ -241,7 +236,7 @@ class Replica:
         tasks.start(reconfiguring.run(), "other configurations", endless=True)
         tasks.start(debugger.run(), "cache debugger", endless=True)
         tasks.start(self._end_when_asked(requests), "wait for the stop")
-        tasks.start(self._prefer(requests), "prefer another leader", endless=True)
+        tasks.start(self._give_way(requests), "prefer another leader", endless=True)
         if self.decisions is not None:
             self.decisions.start()
         try:
@@ -272,25 +267,14 @@ class Replica:
         await self._elector.stop(successor.identity if successor else "")
         self._tasks.end()
 
-    async def _prefer(self, requests: LeaderRequests) -> None:
-        """Hand over to a standby of higher priority that two checks in a row have found.
-
-        Also release the lock if this replica reaches no API server, because then it cannot do the
-        leader's work.
-        """
-        elector, waiting = self._elector, ""
-        while True:
-            await asyncio.sleep(PREFER_AFTER)
-            unheard = requests.unheard(self.identity, self._leading_since)
-            if elector.is_leader() and unheard > CUT_OFF_AFTER:
-                _log.error("No API server can be reached: another replica may try")
-                elector.hand_over("")
-                continue
-            best = requests.successor() if elector.is_leader() else None
-            preferred = best is not None and best.priority > self._options.settings.leader_priority
-            if best is not None and preferred and best.identity == waiting:
-                elector.hand_over(best.identity)
-            waiting = best.identity if best is not None and preferred else ""
+    async def _give_way(self, requests: LeaderRequests) -> None:
+        await give_way(
+            self._options.settings.leader_priority,
+            is_leader=self._elector.is_leader,
+            successor=requests.successor,
+            unheard=lambda: requests.unheard(self.identity, self._leading_since),
+            hand_over=self._elector.hand_over,
+        )
 
     # ------------------------------------------------------------------ leadership
 

@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from podsched.app.state_filling import fill
+from podsched.app.state_freeing import free
 from podsched.app.term_work import RunnerParts, TermWork
 from podsched.cache.changes import Anomaly
 from podsched.config.load import SchedulerConfiguration, to_public
 from podsched.decide.extenders.calls import Extenders
 from podsched.lib.backoff import Backoff
-from podsched.lib.event_loop import Turn
-from podsched.lib.memory import collect_everything
 from podsched.lib.tasks import Changes, TaskSet
 from podsched.serve.client.informer import Batch
 from podsched.telemetry.logs import get_logger
@@ -68,8 +67,6 @@ _log = get_logger("replica")
 
 #: Seconds before the work of a term, or the building of a state, starts again after a bug.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
-#: Seconds within which the tasks of a term end after they were asked to.
-_ENDING = 1.0
 #: Seconds for which a former leader does not begin to build its state. Even an empty state takes
 #: 10 to 30 ms, in which the event loop could not release the lock.
 _RELEASE_FIRST = 0.2
@@ -77,9 +74,6 @@ _RELEASE_FIRST = 0.2
 #: between, it decodes one event instead of two. When it becomes the leader, it is behind by at most
 #: this time.
 STANDBY_PACE_MS = 250
-#: Seconds between two looks whether a standby may collect garbage, and seconds after which it does
-#: in any case: in its queue a pod that fits nowhere looks like one that is about to be decided.
-_LOOK_EVERY, _LOOK_FOR = 1.0, 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +312,14 @@ class TermRunner:
             self._build_pause = _pause()
             if not self._is_leading():
                 await asyncio.sleep(_RELEASE_FIRST)
-        self._tasks.start(self._free(self.state, self._work), "free the old state")
+        freeing = free(
+            self.state,
+            self._work,
+            stands_by=lambda: isinstance(self._now.phase, Standby),
+            is_calm=self._is_calm,
+        )
+        self._tasks.start(freeing, "free the old state")
+        del freeing  # It refers to the state.
         self.state = self._new_state()
         try:
             await fill(self.state, self._parts.informer, self._missed, self._is_leading)
@@ -333,28 +334,10 @@ class TermRunner:
         following = phase.then if isinstance(phase, Ending) else phase
         return isinstance(following, CatchingUp | Scheduling)
 
-    async def _free(self, state: SchedulingState, work: TermWork | None) -> None:
-        """Free the memory of a state that was replaced, once the work with it has ended."""
-        if work is not None and work.task is not None:
-            await asyncio.wait({work.task})
-        del work
-        await asyncio.sleep(_ENDING)
-        turn = Turn()
-        for _ in state.drop_all():
-            await turn.pause()
-        del state
-        # Not in a leader: even without any pods, a collection blocks the event loop for 0.05 to
-        # 0.2 s of processor time. At a load of 10 that took 0.57 s, and a standby took over. Nor in
-        # a standby while pods wait for a decision: it would notice later that the leader has ended.
-        clock = asyncio.get_running_loop().time
-        latest = clock() + _LOOK_FOR
-        while isinstance(self._now.phase, Standby):
-            pending = self.state.queue.pending
-            calm = self._now.whole and not len(pending.active) and not len(pending.backoff)
-            if calm or clock() >= latest:
-                collect_everything()
-                return
-            await asyncio.sleep(_LOOK_EVERY)
+    def _is_calm(self) -> bool:
+        """Whether no pods wait for a decision."""
+        pending = self.state.queue.pending
+        return self._now.whole and not len(pending.active) and not len(pending.backoff)
 
     # ------------------------------------------------------------------ the work of a term
 

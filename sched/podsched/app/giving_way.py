@@ -1,0 +1,45 @@
+"""When a leader hands the lock over without being asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from podsched.app.leader_requests import StandbyReplica
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("replica")
+#: Seconds between two checks for a standby of higher priority; the leader hands over at the second
+#: check that finds it.
+PREFER_AFTER = 2.0
+#: Seconds without an API server after which a leader releases the lock. As long as renewDeadline,
+#: after which a kube-scheduler stops leading if it cannot renew its lease through the API server.
+CUT_OFF_AFTER = 10.0
+
+
+async def give_way(
+    priority: int,
+    *,
+    is_leader: Callable[[], bool],
+    successor: Callable[[], StandbyReplica | None],
+    unheard: Callable[[], float],
+    hand_over: Callable[[str], None],
+) -> None:
+    """Hand over to a standby of higher priority that two checks in a row have found.
+
+    Also release the lock if this replica reaches no API server, because then it cannot do the
+    leader's work. ``successor`` and ``unheard``: as in ``LeaderRequests``. ``hand_over`` gets the
+    next leader's identity, "" for any.
+    """
+    waiting = ""
+    while True:
+        await asyncio.sleep(PREFER_AFTER)
+        if is_leader() and unheard() > CUT_OFF_AFTER:
+            _log.error("No API server can be reached: another replica may try")
+            hand_over("")
+            continue
+        best = successor() if is_leader() else None
+        preferred = best is not None and best.priority > priority
+        if best is not None and preferred and best.identity == waiting:
+            hand_over(best.identity)
+        waiting = best.identity if best is not None and preferred else ""
