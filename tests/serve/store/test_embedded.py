@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,17 @@ async def test_the_reason_of_an_etcd_that_ends_at_once_is_what_it_reported(
     with pytest.raises(EmbeddedEtcdError) as caught:
         await etcd.start()
     assert str(caught.value) == f"etcd ended at once: {reason} (see {etcd.log_file})"
+
+
+async def test_data_that_another_etcd_uses_are_refused_at_once(tmp_path: Path) -> None:
+    database = tmp_path / "member" / "snap" / "db"
+    database.parent.mkdir(parents=True)
+    etcd = EmbeddedEtcd(EmbeddedEtcdOptions(tmp_path, binary=Path("/bin/false")))
+    with database.open("wb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(EmbeddedEtcdError) as caught:
+            await etcd.start()
+    expected = f"another etcd uses {tmp_path}: stop it, or choose another directory"
+    assert str(caught.value) == expected
+    with pytest.raises(EmbeddedEtcdError, match="ended at once"):
+        await etcd.start()

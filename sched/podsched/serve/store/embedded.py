@@ -8,6 +8,7 @@ machine.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import importlib.util
 import json
 import os
@@ -136,6 +137,10 @@ class EmbeddedEtcd:
         binary = self._options.binary or find_etcd()
         self.version = await version_of(binary)
         self._options.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if _is_in_use(self._options.data_dir):
+            raise EmbeddedEtcdError(
+                f"another etcd uses {self._options.data_dir}: stop it, or choose another directory"
+            )
         tries = 1 if self._client_port and self._peer_port else _PORT_TRIES
         for attempt in range(tries):
             self._client_port = self._client_port or free_port(self._options.host)
@@ -183,8 +188,7 @@ class EmbeddedEtcd:
                     await asyncio.sleep(_POLL)
         except TimeoutError:
             raise EmbeddedEtcdError(
-                f"etcd did not answer within {self._options.start_timeout:g} s; "
-                f"see {self.log_file} (is another etcd running on the same data?)"
+                f"etcd did not answer within {self._options.start_timeout:g} s; see {self.log_file}"
             ) from None
 
     async def wait(self) -> str:
@@ -218,6 +222,18 @@ class EmbeddedEtcd:
 
 class _PortTaken(Exception):
     """Another process listens on one of the ports."""
+
+
+def _is_in_use(data_dir: Path) -> bool:
+    """Return whether an etcd has locked the database in a directory; another would wait for it."""
+    try:
+        with (data_dir / "member" / "snap" / "db").open("rb") as database:
+            fcntl.flock(database, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # There is none yet, or etcd itself reports what is wrong with it.
+        return False
+    return False
 
 
 def _arguments(
