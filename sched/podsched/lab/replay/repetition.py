@@ -288,9 +288,7 @@ class _Repetition:
         decided = seconds_of(first.decided_time)
         self._end_evictions(decided)
         # No binding ends here.
-        self._loop.group_conditions.binding = (
-            {first.pod_group} if first.pod_group_binding else set()
-        )
+        self._loop.group_outcomes.binding = {first.pod_group} if first.pod_group_binding else set()
         self._collector.found = {}
         pods = self._state.cache.cluster.pods
         infos = {r.uid: pods.get(f"{r.namespace}/{r.name}") for r in records}

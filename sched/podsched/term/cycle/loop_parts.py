@@ -22,7 +22,7 @@ from podsched.term.cycle.pod_reports import PodReports
 from podsched.term.state import SchedulingState
 from podsched.term.writes.bind_queue import Binder
 from podsched.term.writes.event_recorder import EventRecorder
-from podsched.term.writes.pod_group_conditions import PodGroupConditions
+from podsched.term.writes.pod_group_conditions import GroupOutcomes, PodGroupConditions
 from podsched.v1 import api_pb2
 
 
@@ -58,6 +58,7 @@ class TermParts(LoopParts):
     patches: PluginPatches
     reports: PodReports
     conditions: PodGroupConditions
+    group_outcomes: GroupOutcomes
     evict: Evict
 
 
@@ -74,6 +75,7 @@ class TermPart:
         self._notes = parts.notes
         self._reports = parts.reports
         self._conditions = parts.conditions
+        self._group_outcomes = parts.group_outcomes
         self._patches = parts.patches
         self._evict = parts.evict
         self._activator = parts.activator

@@ -102,7 +102,7 @@ class PodGroupCycle(TermPart):
     def is_new(self, key: str) -> bool:
         """Whether no member of a group is bound, being bound or being taken back."""
         taking_back = self._taking_back
-        is_partial = key in self._conditions.binding or key in taking_back.under_way
+        is_partial = key in self._group_outcomes.binding or key in taking_back.under_way
         return not (is_partial or taking_back.scheduled(key))
 
     def pop_members(self, key: str, now: float) -> list[QueuedPodInfo]:

@@ -75,7 +75,7 @@ class GroupDeciding(TermPart):
         make = partial(self._make_attempt, popped.runtime, popped.group, scheduled)
         attempt = make(members) if terms is None else TermsAttempt(make, members, terms, VICTIMS_OF)
         # A gang that is partly bound must not wait for victims to leave.
-        is_binding = key in self._conditions.binding
+        is_binding = key in self._group_outcomes.binding
         run = partial(attempt.run, preempts=not is_binding)
         if not await self._run(popped.runtime, run, lambda: [attempt.result], beside):
             self._follow_up.return_untried(members)

@@ -97,9 +97,9 @@ class PodGroupFollowUp(TermPart):
             else:
                 self._fail(decision, decided)
             self._activator.activate_wanted(decision.state)
-        if not result.status.ok and group.key in self._conditions.binding:
+        if not result.status.ok and group.key in self._group_outcomes.binding:
             self._taking_back.begin(group, result.status)
-        self._conditions.decided(group, result.status)
+        self._group_outcomes.decided(group, result.status)
 
     def _return_untried(self, queued: QueuedPodInfo, decided: DecidedGroup) -> None:
         """Return a member that was tried on no node to the queue, with the group's reason."""

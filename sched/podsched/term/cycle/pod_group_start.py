@@ -10,7 +10,7 @@
                                                              evicts those that are bound
 
 Invariant: no member of a gang is bound before the API has recorded, with this term's fence, that
-the gang is being bound (``PodGroupConditions``). So when a leader dies, the next one finds each
+the gang is being bound (``GroupOutcomes``). So when a leader dies, the next one finds each
 gang that may be partly bound, and decides for it before any other pod. The missing members still
 have their room, unless a node has gone. If they cannot be placed, the gang is taken back
 (``pod_group_taking_back``).
@@ -156,14 +156,14 @@ class GroupStarts(TermPart):
         if key in self._recording:
             self._recording[key].append(start)
         # Recorded already, by an earlier start or term, or there is nothing to record.
-        elif key in self._conditions.binding or not start.can_be_partial:
+        elif key in self._group_outcomes.binding or not start.can_be_partial:
             self._bind(start)
             return
         else:
             self._recording[key] = [start]
             count = len(start.members)
             message = f"{count} members are being bound, decided in term {self._term}"
-            self._conditions.binding_begins(
+            self._group_outcomes.binding_begins(
                 start.group, message, partial(self._recorded, start.group)
             )
         self._binding.hold(start.unbound)
@@ -171,7 +171,7 @@ class GroupStarts(TermPart):
     def _recorded(self, group: PodGroup, problem: str) -> None:
         starts = self._recording.pop(group.key)
         if problem:
-            self._conditions.binding_ended(group, error(problem))
+            self._group_outcomes.binding_ended(group, error(problem))
         for start in starts:
             self._binding.release(start.unbound)
             if problem:
@@ -192,12 +192,12 @@ class GroupStarts(TermPart):
         if self._under_way[key]:
             return
         del self._under_way[key]
-        if key not in self._conditions.binding:
+        if key not in self._group_outcomes.binding:
             return
         started = self._taking_back.has_started(group)
         self._taking_back.bindings_ended(key, started=started)
         if started:
-            self._conditions.binding_ended(group, SUCCESS)
+            self._group_outcomes.binding_ended(group, SUCCESS)
             return
         self._incomplete.append(key)
         self._activator.notify()
@@ -206,10 +206,10 @@ class GroupStarts(TermPart):
 
     def resume(self) -> None:
         """Find the groups that an earlier term was binding. Call it when the term begins."""
-        for key in self._conditions.resume():
+        for key in self._group_outcomes.resume():
             group = pod_group(self._cluster, key)
             if group is not None and self._taking_back.has_started(group):
-                self._conditions.binding_ended(group, SUCCESS)
+                self._group_outcomes.binding_ended(group, SUCCESS)
             else:
                 _log.info("A pod group was being bound when the last term ended", pod_group=key)
                 self._incomplete.append(key)

@@ -49,7 +49,7 @@ class TakingBack(TermPart):
         If victims of a preemption counted, a member could start beside them and be left alone.
         """
         members = self._state.cache.scheduled_members(key)
-        is_partial = key in self._conditions.binding
+        is_partial = key in self._group_outcomes.binding
         if not members:
             return members
         # Evicted members may not be terminating in the cache yet.
@@ -94,7 +94,7 @@ class TakingBack(TermPart):
         # Before the members are activated: while a group is taken back, they are only requeued.
         self.under_way.discard(group.key)
         self._failures_of.pop(group.key, None)
-        self._conditions.binding_ended(group, status)
+        self._group_outcomes.binding_ended(group, status)
         self._activator.activate(self._cluster.members(group.key))
 
     def _evicted(self, pod: PodInfo, was_there: bool) -> None:

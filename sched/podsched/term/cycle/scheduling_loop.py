@@ -46,7 +46,7 @@ from podsched.term.cycle.scheduling_cycle import SchedulingCycle
 from podsched.term.cycle.unit_endings import UnitEndings
 from podsched.term.faulty_pods import PodFault, working_on
 from podsched.term.state import NoListener
-from podsched.term.writes.pod_group_conditions import PodGroupConditions
+from podsched.term.writes.pod_group_conditions import GroupOutcomes, PodGroupConditions
 from podsched.term.writes.shared_calls import SharedCalls
 from podsched.term.writes.status_writer import StatusWriter
 from podsched.v1 import api_pb2
@@ -83,7 +83,7 @@ class SchedulingLoop(TermPart):
         super().__init__(parts)
         self._term = parts.fence.term
         self._settings = parts.settings
-        self.group_conditions = parts.conditions
+        self.group_outcomes = parts.group_outcomes
         self.preemption_meter = parts.meter.preemption
         failures = FailureHandler(parts)
         self.binding = BindingCycle(parts, failures)
@@ -101,6 +101,11 @@ class SchedulingLoop(TermPart):
         state, cluster, fence = given.state, given.cluster, given.fence
         clock, tasks = asyncio.get_running_loop().time, TaskSet(f"term {fence.term}")
         activator = Activator(state.queue, clock)
+        conditions = PodGroupConditions(
+            state.cache.cluster,
+            lambda patches: cluster.patch_many(patches, fence=fence),
+            given.wall,
+        )
         log = given.meter.plugins.log
         return TermParts(
             # Not by ``asdict``, which copies all that the fields contain.
@@ -112,11 +117,8 @@ class SchedulingLoop(TermPart):
             notes=DecisionNotes(given.decisions, state, given.decider, log, fence.term, clock),
             patches=PluginPatches(cluster, fence, tasks, activator),
             reports=PodReports(state, given.recorder, self._statuses),
-            conditions=PodGroupConditions(
-                state.cache.cluster,
-                lambda patches: cluster.patch_many(patches, fence=fence),
-                given.wall,
-            ),
+            conditions=conditions,
+            group_outcomes=GroupOutcomes(state.cache.cluster, conditions),
             evict=self._evictions.call,
         )
 
@@ -200,7 +202,7 @@ class SchedulingLoop(TermPart):
         self.binding.start()
         self._evictions.start(self._tasks, "evict")
         self._tasks.start(self._statuses.run(), "write statuses", endless=True)
-        self._tasks.start(self.group_conditions.run(), "write group statuses", endless=True)
+        self._tasks.start(self._conditions.run(), "write group statuses", endless=True)
         self._tasks.start(self._queue_statuses.run(), "write queue statuses", endless=True)
         self._tasks.start(self._loop(), "scheduling loop", endless=True)
         if self._settings.audit_period:

@@ -1,9 +1,11 @@
 """The conditions of PodGroups, written in batches.
 
-``PodGroupScheduled`` has the outcome of the last attempt, as in kube-scheduler. It is best effort,
-like the statuses of pods: a newer condition of a group replaces one that has not been sent, and one
-that could not be written is written with the next attempt. A condition that is True stays so,
-unless the group is taken back.
+They are best effort, like the statuses of pods: a newer condition of a group replaces one that has
+not been sent. ``GroupOutcomes`` writes two of them:
+
+``PodGroupScheduled`` has the outcome of the last attempt, as in kube-scheduler. If it could not be
+written, it is written with the next attempt. If it is True it stays so, unless the group is taken
+back.
 
 ``podsched.io/Binding`` is written before the first member of a gang is bound and removed once
 enough members are bound. It tells the next leader which gangs may be partly bound.
@@ -68,13 +70,12 @@ class _Write(NamedTuple):
 
 
 class PodGroupConditions:
-    """Writes the conditions and annotations of groups, and knows which groups are being bound."""
+    """Writes the conditions and annotations of groups."""
 
     def __init__(
         self, cluster: ClusterState, patch: PatchObjects, wall: Callable[[], float]
     ) -> None:
         """``patch`` patches the status of PodGroups; ``wall`` is wall time in seconds."""
-        self._cluster = cluster
         self._patch = patch
         self._conditions = GroupConditions(cluster, wall)
         self._outbox: Outbox[_Write] = Outbox(
@@ -84,22 +85,6 @@ class PodGroupConditions:
             given_up=self._given_up,
             merge=lambda earlier, later: later._replace(written=later.written or earlier.written),
         )
-        #: The groups ("namespace/name") some members of which may be bound while others are not.
-        self.binding: set[str] = set()
-
-    # ------------------------------------------------------------------ outcomes of attempts
-
-    def decided(self, group: PodGroup, status: Status) -> None:
-        """Write the outcome of an attempt, unless the group's status has it already."""
-        # ``binding_begins`` has written the condition; ``binding_ended`` will write the outcome.
-        if group.key in self.binding:
-            return
-        now = self._conditions.current(group)
-        if now is None:
-            return
-        old, new = now.get(POD_GROUP_SCHEDULED), _outcome(status)
-        if old != new and (old is None or old[0] != TRUE):
-            self._put(group, {POD_GROUP_SCHEDULED: new})
 
     def condition(self, group: PodGroup, type_: str) -> tuple[str, str, str] | None:
         """Return the status, reason and message of a condition, with writes still under way."""
@@ -108,7 +93,7 @@ class PodGroupConditions:
 
     def write_conditions(self, group: PodGroup, conditions: Sequence[QueueCondition]) -> None:
         """Write the conditions of admission."""
-        self._put(group, {one.type: one[1:] for one in conditions})
+        self.put(group, {one.type: one[1:] for one in conditions})
 
     def annotate(self, group: PodGroup, annotations: Mapping[str, str | None]) -> None:
         """Write annotations of a group; None removes one."""
@@ -123,37 +108,13 @@ class PodGroupConditions:
         patch = merge_patch_request("Pod", pod.namespace, pod.name, body, pod.uid)
         self._outbox.put(f"{pod.uid}/annotations", _Write(lambda: patch, 0))
 
-    # ------------------------------------------------------------------ groups being bound
-
-    def binding_begins(self, group: PodGroup, message: str, written: Written) -> None:
-        """Write that the group's members are about to be bound, with this message.
-
-        ``written`` is called once that is written, or has failed.
-        """
-        self.binding.add(group.key)
-        binding = TRUE, REASON_BINDING, message
-        wanted = {POD_GROUP_SCHEDULED: _outcome(SUCCESS), POD_GROUP_BINDING: binding}
-        if not self._put(group, wanted, written):
-            self.binding.discard(group.key)
-            written("the pod group is gone")
-
-    def binding_ended(self, group: PodGroup, status: Status) -> None:
-        """Write that no member is being bound any more; ``status`` is the attempt's outcome."""
-        self.binding.discard(group.key)
-        self._put(group, {POD_GROUP_SCHEDULED: _outcome(status), POD_GROUP_BINDING: None})
-
-    def resume(self) -> list[str]:
-        """Return the keys of the groups that an earlier term was binding."""
-        found = (g for g in self._cluster.list(KIND) if is_pod_group_binding(g.status))
-        self.binding = {object_key(group) for group in found}
-        return sorted(self.binding)
-
-    # ------------------------------------------------------------------ writing
-
-    def _put(
+    def put(
         self, group: PodGroup, wanted: Mapping[str, Wanted], written: Written | None = None
     ) -> bool:
-        """Write conditions of a group; return False if it is gone."""
+        """Write conditions of a group; return False if it is gone.
+
+        ``written`` is called once they are written, or that has failed.
+        """
         made = self._conditions.want(group, wanted)
         if made is not None:
             self._outbox.put(group.uid, _Write(*made, written))
@@ -182,6 +143,50 @@ class PodGroupConditions:
         for one in writes:
             if one.written is not None:
                 one.written(str(failure) or "unavailable")
+
+
+class GroupOutcomes:
+    """Writes the outcomes of attempts, and knows which groups are being bound."""
+
+    def __init__(self, cluster: ClusterState, conditions: PodGroupConditions) -> None:
+        self._cluster = cluster
+        self._conditions = conditions
+        self.binding: set[str] = set()
+        """The groups ("namespace/name") some members of which may be bound while others are not."""
+
+    def decided(self, group: PodGroup, status: Status) -> None:
+        """Write the outcome of an attempt, unless the group's status has it already."""
+        # ``binding_begins`` has written the condition; ``binding_ended`` will write the outcome.
+        if group.key in self.binding:
+            return
+        old, new = self._conditions.condition(group, POD_GROUP_SCHEDULED), _outcome(status)
+        if old != new and (old is None or old[0] != TRUE):
+            self._conditions.put(group, {POD_GROUP_SCHEDULED: new})
+
+    def binding_begins(self, group: PodGroup, message: str, written: Written) -> None:
+        """Write that the group's members are about to be bound, with this message.
+
+        ``written`` is called once that is written, or has failed.
+        """
+        self.binding.add(group.key)
+        binding = TRUE, REASON_BINDING, message
+        wanted = {POD_GROUP_SCHEDULED: _outcome(SUCCESS), POD_GROUP_BINDING: binding}
+        if not self._conditions.put(group, wanted, written):
+            self.binding.discard(group.key)
+            written("the pod group is gone")
+
+    def binding_ended(self, group: PodGroup, status: Status) -> None:
+        """Write that no member is being bound any more; ``status`` is the attempt's outcome."""
+        self.binding.discard(group.key)
+        self._conditions.put(
+            group, {POD_GROUP_SCHEDULED: _outcome(status), POD_GROUP_BINDING: None}
+        )
+
+    def resume(self) -> list[str]:
+        """Return the keys of the groups that an earlier term was binding."""
+        found = (g for g in self._cluster.list(KIND) if is_pod_group_binding(g.status))
+        self.binding = {object_key(group) for group in found}
+        return sorted(self.binding)
 
 
 def _outcome(status: Status) -> tuple[str, str, str]:

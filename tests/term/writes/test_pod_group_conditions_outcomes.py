@@ -1,0 +1,98 @@
+"""What attempts write about groups, and which groups are being bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from podsched.api.conditions import POD_GROUP_BINDING, POD_GROUP_SCHEDULED, TRUE
+from podsched.config.load import default_config
+from podsched.framework.pod_groups import PodGroup, pod_group
+from podsched.framework.status import SUCCESS, unschedulable
+from podsched.registry import factories
+from podsched.serve.client.informer import Event, EventType
+from podsched.term.state import build_state
+from podsched.term.writes.pod_group_conditions import GroupOutcomes, PodGroupConditions
+from podsched.v1 import api_pb2
+from podsched.v1 import objects_pb2 as v1
+
+TOO_FEW = unschedulable("too few")
+
+
+class World:
+    """A group, and the conditions that it has once everything is written."""
+
+    def __init__(self, *stored: str) -> None:
+        """``stored``: the types of the conditions that it has already."""
+        self.state = build_state(default_config(), factories(), seed=1)
+        made = v1.PodGroup()
+        made.metadata.name, made.metadata.namespace, made.metadata.uid = "g", "default", "uid-g"
+        made.spec.scheduling_policy.gang.min_count = 2
+        for type_ in stored:
+            made.status.conditions.add(type=type_, status=TRUE)
+        self.state.apply(Event(EventType.ADDED, "PodGroup", "default/g", None, made), 1.0)
+        cluster = self.state.cache.cluster
+        self._conditions = PodGroupConditions(cluster, self._patch, wall=lambda: 1.0)
+        self.outcomes = GroupOutcomes(cluster, self._conditions)
+        group = pod_group(cluster, "default/g")
+        assert group is not None
+        self.group: PodGroup = group
+        self.heard: list[str] = []
+
+    async def _patch(
+        self, patches: Sequence[api_pb2.PatchRequest]
+    ) -> Sequence[api_pb2.BatchResult]:
+        raise NotImplementedError("nothing is sent")
+
+    def condition(self, type_: str) -> tuple[str, ...] | None:
+        return self._conditions.condition(self.group, type_)
+
+    def begin(self) -> None:
+        self.outcomes.binding_begins(self.group, "2 members", self.heard.append)
+
+
+@pytest.fixture
+async def world() -> World:
+    return World()
+
+
+async def test_a_group_has_the_outcome_of_its_last_attempt_until_it_is_scheduled(
+    world: World,
+) -> None:
+    world.outcomes.decided(world.group, TOO_FEW)
+    assert world.condition(POD_GROUP_SCHEDULED) == ("False", "Unschedulable", "too few")
+    for status in (SUCCESS, TOO_FEW):
+        world.outcomes.decided(world.group, status)
+        assert world.condition(POD_GROUP_SCHEDULED) == ("True", "Scheduled", "")
+
+
+async def test_only_the_end_of_its_bindings_changes_the_outcome_of_a_group_being_bound(
+    world: World,
+) -> None:
+    world.begin()
+    assert world.outcomes.binding == {"default/g"}
+    world.outcomes.decided(world.group, TOO_FEW)
+    assert world.condition(POD_GROUP_SCHEDULED) == ("True", "Scheduled", "")
+    assert world.condition(POD_GROUP_BINDING) == ("True", "MembersAreBeingBound", "2 members")
+    world.outcomes.binding_ended(world.group, TOO_FEW)
+    assert world.outcomes.binding == set()
+    assert world.condition(POD_GROUP_SCHEDULED) == ("False", "Unschedulable", "too few")
+    assert world.condition(POD_GROUP_BINDING) is None
+
+
+async def test_a_group_that_is_gone_cannot_be_bound(world: World) -> None:
+    gone = world.state.cache.cluster.list("PodGroup")[0]
+    world.state.apply(Event(EventType.DELETED, "PodGroup", "default/g", gone, None), 2.0)
+    world.begin()
+    assert world.heard == ["the pod group is gone"]
+    assert world.outcomes.binding == set()
+
+
+async def test_a_new_leader_knows_the_groups_that_the_last_one_was_binding() -> None:
+    assert World(POD_GROUP_SCHEDULED).outcomes.resume() == []
+    world = World(POD_GROUP_BINDING)
+    assert world.outcomes.resume() == ["default/g"]
+    assert world.outcomes.binding == {"default/g"}
+    world.outcomes.decided(world.group, TOO_FEW)
+    assert world.condition(POD_GROUP_SCHEDULED) is None, "before its bindings have ended"
