@@ -68,10 +68,7 @@ class _Flags:
 @app.callback(invoke_without_command=True)
 @takes_flags
 def chaos(
-    ctx: typer.Context,
-    given: _Flags,
-    report: Report = None,
-    as_json: AsJson = False,
+    ctx: typer.Context, given: _Flags, report: Report = None, as_json: AsJson = False
 ) -> None:
     """Inject faults into a whole system, and check its guarantees.
 
@@ -167,8 +164,7 @@ def _check_time(name: str, kind: Kind, minutes: float) -> None:
         needed = math.ceil(least * 10) / 10
         seconds = f"{kind.longest:g} s"
         fail(
-            f"--faults: {name} may last {seconds}, which takes --minutes {needed:g} or more",
-            USAGE,
+            f"--faults: {name} may last {seconds}, which takes --minutes {needed:g} or more", USAGE
         )
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -236,11 +237,9 @@ def _since(text: str) -> float:
     """Return Unix seconds; exit if the text is neither a positive duration nor a time."""
     if not text:
         return 0.0
-    try:
+    with suppress(ValueError):
         if (ago := parse_duration(text)) >= 0:
             return time.time() - ago
-    except ValueError:
-        pass
     try:
         return seconds_of(parse_time(text))
     except ValueError:

@@ -176,10 +176,7 @@ def taint(
 
 
 async def set_taints(
-    client: ApiClient,
-    name: str,
-    changes: Sequence[tuple[str, str, str, bool]],
-    dry_run: DryRun,
+    client: ApiClient, name: str, changes: Sequence[tuple[str, str, str, bool]], dry_run: DryRun
 ) -> None:
     """Change the taints of a node. Raises ClientError, Conflict if it keeps changing.
 

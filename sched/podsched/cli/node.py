@@ -32,7 +32,6 @@ from podsched.config.flags import flag
 from podsched.lib.ages import age
 from podsched.lib.files import read_file, write_private
 from podsched.lib.network import http_url, is_loopback
-from podsched.serve.client.api_client import ApiClient
 from podsched.serve.kube.access import kubeconfig
 
 app = command_group("Show which nodes are hollow, or print what a machine needs to join.")
@@ -55,11 +54,7 @@ _BOUND_NODE = "podsched.io/node"
 @app.command("list", cls=Command)
 def list_(server: Server = "") -> None:
     """Show the nodes: hollow ones, which run nothing, and real ones with a kubelet."""
-
-    async def work(client: ApiClient) -> list[Node]:
-        return [cast(Node, item) for item in (await client.list("Node")).items]
-
-    found = with_client(server, work)
+    found = cast(list[Node], with_client(server, lambda client: client.list("Node")).items)
     rows = [["NAME", "STATUS", "KIND", "KUBELET", "RUNTIME", "ADDRESS", "AGE"]]
     rows += [_row(node, time.time()) for node in sorted(found, key=lambda n: n.metadata.name)]
     say(*aligned(rows))
@@ -207,10 +202,7 @@ def _make_token(given: _Flags, node: str) -> str:
     for key, value in data.items():
         item.data[key] = base64.b64encode(value.encode()).decode()
 
-    async def work(client: ApiClient) -> None:
-        await client.create(item)
-
-    with_client(given.server, work)
+    with_client(given.server, lambda client: client.create(item))
     return f"{identifier}.{secret}"
 
 
@@ -232,11 +224,8 @@ def node_files(given: _Flags, url: str, certificates: bytes, token: str) -> dict
 def _network(pod_cidr: str) -> dict[str, Any]:
     """Return the CNI configuration of a bridge for the pods of a machine."""
     everywhere = "::/0" if ":" in pod_cidr else "0.0.0.0/0"
-    addresses = {
-        "type": "host-local",
-        "ranges": [[{"subnet": pod_cidr}]],
-        "routes": [{"dst": everywhere}],
-    }
+    ranges, routes = [[{"subnet": pod_cidr}]], [{"dst": everywhere}]
+    addresses = {"type": "host-local", "ranges": ranges, "routes": routes}
     bridge = {
         "type": "bridge",
         "bridge": "podsched0",

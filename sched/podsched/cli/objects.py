@@ -313,12 +313,11 @@ def delete(
 def _delete_all(
     server: str, target: Target, selector: str, how: dict[str, Any], dry_run: DryRun
 ) -> None:
-    kind, _, namespace = target
-
-    async def work(client: ApiClient) -> int:
-        return await client.delete_collection(kind.name, namespace, label_selector=selector, **how)
-
-    say(f"{with_client(server, work)} {kind.plural} deleted{dry_run.suffix}")
+    kind, selected = target.kind, {"label_selector": selector, **how}
+    count = with_client(
+        server, lambda client: client.delete_collection(kind.name, target.namespace, **selected)
+    )
+    say(f"{count} {kind.plural} deleted{dry_run.suffix}")
 
 
 @contextmanager

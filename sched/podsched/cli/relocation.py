@@ -156,18 +156,14 @@ class Mover:
 
     async def bound(self, namespace: str, name: str, wanted: str) -> str:
         """Return the node that a pod gets. Raises Stopped if that takes too long."""
-        try:
-            async with (
-                asyncio.timeout(self.timeout),
-                aclosing(self.pods(namespace, f"metadata.name={name}")) as changes,
-            ):
+        one = self.pods(namespace, f"metadata.name={name}")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.timeout), aclosing(one) as changes:
                 async for pods in changes:
                     if name not in pods:
                         raise Stopped(f"pod/{name} is gone")
                     if node := pods[name].spec.node_name:
                         return str(node)
-        except TimeoutError:
-            pass
         raise Stopped(f"pod/{name} is not bound to {wanted}")
 
     async def pods(self, namespace: str, field_selector: str = "") -> AsyncGenerator[Pods, None]:

@@ -153,18 +153,12 @@ def percentage_errors(path: str, percentage: int | None) -> Iterator[FieldError]
         yield invalid(here, percentage, "not in valid range [0-100]")
 
 
-def header_errors(document: Mapping[str, Any]) -> list[FieldError]:
-    """Return the errors in apiVersion and kind; both may be missing, but not only one."""
-    version, kind = document.get("apiVersion"), document.get("kind")
-    if version is None and kind is None:
-        return []
-    found = []
-    if kind is None:
-        found.append(required("kind"))
-    elif kind != KIND:
-        found.append(invalid("kind", kind, f"must be {KIND}"))
-    if version is None:
-        found.append(required("apiVersion"))
-    elif version != API_VERSION:
-        found.append(invalid("apiVersion", version, f"must be {API_VERSION}"))
-    return found
+def header_errors(document: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Yield the errors in apiVersion and kind; both may be missing, but not only one."""
+    header = {"kind": KIND, "apiVersion": API_VERSION}
+    given = {name: document[name] for name in header if document.get(name) is not None}
+    for name, wanted in header.items() if given else ():
+        if name not in given:
+            yield required(name)
+        elif given[name] != wanted:
+            yield invalid(name, given[name], f"must be {wanted}")

@@ -57,10 +57,8 @@ class SchedulerConfiguration:
 
     def profile(self, scheduler_name: str) -> Profile | None:
         """Return the profile for a schedulerName, None if its pods belong to another scheduler."""
-        for profile in self.profiles:
-            if profile.scheduler_name == scheduler_name:
-                return profile
-        return None
+        named = (one for one in self.profiles if one.scheduler_name == scheduler_name)
+        return next(named, None)
 
 
 def load_config(
@@ -92,6 +90,7 @@ def load_config(
     found += [error for error in checks if not is_below(error.path, bad)]
     if found:
         raise ConfigError(found)
+    contention = model.enable_contention_profiling
     return SchedulerConfiguration(
         profiles=tuple(resolution.profiles),
         leader_election=election,
@@ -101,9 +100,7 @@ def load_config(
             update={
                 "profiles": tuple(resolution.written),
                 "enable_contention_profiling": (
-                    model.enable_profiling
-                    if model.enable_contention_profiling is None
-                    else model.enable_contention_profiling
+                    model.enable_profiling if contention is None else contention
                 ),
             }
         ),

@@ -130,7 +130,7 @@ DEFAULT_PLUGINS: tuple[PluginSpec, ...] = (
 )
 
 #: Predicates and priorities of Policy files that have no equivalent among today's plugins.
-_LEGACY = (
+LEGACY_PLUGINS = (
     _spec("CheckNodeCondition", _P.FILTER),
     _spec("GeneralPredicates", _FILTERS, legacy.GeneralPredicatesArgs),
     _spec("NoDiskConflict", _FILTERS),
@@ -174,7 +174,7 @@ _LEGACY = (
 
 #: All plugins of kube-scheduler and of its Policy files by name.
 IN_TREE_PLUGINS: Mapping[str, PluginSpec] = {
-    spec.name: spec for spec in (*DEFAULT_PLUGINS, *_LEGACY)
+    spec.name: spec for spec in (*DEFAULT_PLUGINS, *LEGACY_PLUGINS)
 }
 #: Names that the v1 configuration rejects.
 REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})

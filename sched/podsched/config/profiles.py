@@ -17,13 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from podsched.config.errors import (
-    ErrorType,
-    FieldError,
-    duplicate,
-    invalid,
-    required,
-)
+from podsched.config.errors import ErrorType, FieldError, duplicate, invalid, required
 from podsched.config.extenders import Extender, ignored_resources
 from podsched.config.kube_scheduler import (
     API_VERSION,

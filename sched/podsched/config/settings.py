@@ -193,9 +193,7 @@ class SchedulerSettings(_Checked):
     def _errors(self) -> Iterator[FieldError]:
         yield from _endpoint_errors("api_endpoints", self.api_endpoints)
         yield from self._positive(
-            "max_batch",
-            "pod_max_in_unschedulable_pods_duration",
-            "audit_sample",
+            "max_batch", "pod_max_in_unschedulable_pods_duration", "audit_sample"
         )
         yield from self._not_negative("audit_period")
         if not self.decision_log:

@@ -26,12 +26,7 @@ from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SKIP, Code, error
 from podsched.framework.verdicts import Rows, Verdicts, rejecting
 from podsched.plugins.rows.matching import distinct
-from podsched.plugins.volumes.claims import (
-    class_of,
-    get_class,
-    get_volume,
-    pod_claims,
-)
+from podsched.plugins.volumes.claims import class_of, get_class, get_volume, pod_claims
 from podsched.plugins.volumes.resolved_claims import UNBOUND, ResolvedClaims, current, versions
 from podsched.v1 import objects_pb2 as v1
 

@@ -16,7 +16,7 @@ from podsched.config.errors import ConfigError, ErrorType, FieldError, invalid, 
 from podsched.config.extenders import Extender, extender_errors
 from podsched.config.kube_scheduler import API_VERSION, KIND
 from podsched.config.model import Model, decode, join
-from podsched.config.plugins import IN_TREE_PLUGINS
+from podsched.config.plugins import IN_TREE_PLUGINS, LEGACY_PLUGINS, ExtensionPoint
 from podsched.legacy.policy import (
     Policy,
     PredicateArgument,
@@ -67,7 +67,9 @@ ALIASES: Final[Mapping[str, str]] = {"PodFitsPorts": "PodFitsHostPorts"}
 #: They run whatever the file says.
 MANDATORY: Final = ("CheckNodeUnschedulable", "PodToleratesNodeTaints")
 #: They need an argument, which gives them their labels.
-WITH_ARGUMENT: Final = frozenset({"CheckNodeLabelPresence", "CheckServiceAffinity"})
+WITH_ARGUMENT: Final = frozenset(
+    {"CheckNodeLabelPresence", "CheckServiceAffinity", "ServiceAntiAffinity", "NodeLabelPriority"}
+)
 DEFAULT_PREDICATES: Final = (
     "CheckNodeUnschedulable",
     "GeneralPredicates",
@@ -83,22 +85,11 @@ DEFAULT_PREDICATES: Final = (
     "MatchInterPodAffinity",
 )
 
-#: Priorities without an argument, each a plugin of its name.
-PRIORITIES: Final = (
-    "SelectorSpreadPriority",
-    "ServiceSpreadingPriority",
-    "InterPodAffinityPriority",
-    "LeastRequestedPriority",
-    "MostRequestedPriority",
-    "BalancedResourceAllocation",
-    "RequestedToCapacityRatioPriority",
-    "NodePreferAvoidPodsPriority",
-    "NodeAffinityPriority",
-    "TaintTolerationPriority",
-    "ImageLocalityPriority",
-    "EqualPriority",
-    "ResourceLimitsPriority",
-    "EvenPodsSpreadPriority",
+#: Priorities that need no argument, each a plugin of its name.
+PRIORITIES: Final = tuple(
+    spec.name
+    for spec in LEGACY_PLUGINS
+    if ExtensionPoint.SCORE in spec.points and spec.name not in WITH_ARGUMENT
 )
 DEFAULT_PRIORITIES: Final[Mapping[str, int]] = {
     "SelectorSpreadPriority": 1,

@@ -16,6 +16,8 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
+from traceback import walk_stack
 from types import FrameType
 from typing import Any
 
@@ -277,7 +279,8 @@ def _stacks() -> Iterator[tuple[str, str]]:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     running = sys._current_frames()
     for ident, frame in running.items():
-        yield f"thread {names.get(ident, ident)}", _lines(_callers(frame))
+        callers = (frame for frame, _ in islice(walk_stack(frame), _MOST_CALLS))
+        yield f"thread {names.get(ident, ident)}", _lines(callers)
     tasks = sorted(asyncio.all_tasks(), key=lambda task: task.get_name())
     for task in tasks[: max(0, _MOST - len(running))]:
         frames = list(_awaited(task.get_coro()))
@@ -289,15 +292,6 @@ def _lines(frames: Iterable[FrameType]) -> str:
     return "".join(
         f"#\t{f.f_code.co_qualname}\t{f.f_code.co_filename}:{f.f_lineno or 0}\n" for f in frames
     )
-
-
-def _callers(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield a frame and those that it was called from."""
-    for _ in range(_MOST_CALLS):
-        if frame is None:
-            return
-        yield frame
-        frame = frame.f_back
 
 
 def _awaited(coroutine: Any) -> Iterator[FrameType]:

@@ -98,9 +98,7 @@ async def serve_application(
     """
     context = ServingContext(tls, keeps_certificates(log)).context if tls else None
     runner = web.AppRunner(
-        app,
-        shutdown_timeout=shutdown_seconds,
-        handler_cancellation=cancel_handlers,
+        app, shutdown_timeout=shutdown_seconds, handler_cancellation=cancel_handlers
     )
     await runner.setup()
     server = runner.server

@@ -422,15 +422,13 @@ class ControllerMetrics(MetricSet):
     pod_deletions_total = counter("taint_eviction_controller_pod_deletions_total")
     """[ALPHA] Pods deleted because of NoExecute taints."""
     pod_deletion_duration_seconds = histogram(
-        "taint_eviction_controller_pod_deletion_duration_seconds",
-        _EVICTION_BUCKETS,
+        "taint_eviction_controller_pod_deletion_duration_seconds", _EVICTION_BUCKETS
     )
     """[ALPHA] Time from when a taint takes effect until the pod is deleted."""
     device_pod_deletions_total = counter("device_taint_eviction_controller_pod_deletions_total")
     """[ALPHA] Pods deleted because of NoExecute taints of their devices."""
     device_pod_deletion_duration_seconds = histogram(
-        "device_taint_eviction_controller_pod_deletion_duration_seconds",
-        _EVICTION_BUCKETS,
+        "device_taint_eviction_controller_pod_deletion_duration_seconds", _EVICTION_BUCKETS
     )
     """[ALPHA] Time from when a device's taint takes effect until the pod is deleted."""
     reconciles_total = counter("podsched_controller_reconciles_total{controller,result}")

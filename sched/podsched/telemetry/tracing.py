@@ -76,11 +76,7 @@ class Span:
         return bool(self.context)
 
     def child(
-        self,
-        name: str,
-        start: float,
-        end: float,
-        attributes: Mapping[str, Attribute] | None = None,
+        self, name: str, start: float, end: float, attributes: Mapping[str, Attribute] | None = None
     ) -> None:
         """Record a child that has already ended."""
         self.start_child(name, start).end(end, attributes)

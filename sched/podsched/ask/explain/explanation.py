@@ -257,7 +257,7 @@ def verdict(fitting: Fitting, name: str) -> NodeVerdict:
         node=name, code=status.code.text, plugin=status.plugin, reasons=status.reasons
     )
     missed = _missed(fitting, int(fitting.outcome.plugin[place]), places)
-    found.shortfalls.extend(_shortfalls([name], missed)[:MAX_SHORTFALLS])
+    found.shortfalls.extend(_shortfalls([name], missed))
     found.parts.extend(_parts(fitting, places))
     return found
 
@@ -285,7 +285,7 @@ def _group(fitting: Fitting, rejected: StatusGroup) -> NodeGroup:
     )
     mine = [names[row] for row in fitting.outcome.rows[places].tolist()]
     group.examples.extend(mine[at] for at in _nearest(mine, missed))
-    group.shortfalls.extend(_shortfalls(mine, missed)[:MAX_SHORTFALLS])
+    group.shortfalls.extend(_shortfalls(mine, missed))
     return group
 
 
@@ -333,22 +333,18 @@ def _lacks(each: Requirement) -> Int64s:
     return lacks
 
 
-def _shortfalls(names: Sequence[str], missed: Sequence[Requirement]) -> list[Shortfall]:
-    found = []
-    for each in missed:
+def _shortfalls(names: Sequence[str], missed: Sequence[Requirement]) -> Iterator[Shortfall]:
+    for each in missed[:MAX_SHORTFALLS]:
         lacks = _lacks(each)
         missing = np.flatnonzero(lacks)
         least, most = missing[lacks[missing].argmin()], missing[lacks[missing].argmax()]
-        found.append(
-            Shortfall(
-                what=each.what,
-                unit=each.unit,
-                nodes=len(missing),
-                least=_on_node(names, each, int(least)),
-                most=_on_node(names, each, int(most)),
-            )
+        yield Shortfall(
+            what=each.what,
+            unit=each.unit,
+            nodes=len(missing),
+            least=_on_node(names, each, int(least)),
+            most=_on_node(names, each, int(most)),
         )
-    return found
 
 
 def _on_node(names: Sequence[str], each: Requirement, at: int) -> ShortfallOnNode:

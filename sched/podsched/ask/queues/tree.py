@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from podsched.api.objects import object_key
@@ -35,8 +36,7 @@ def queue_trees(admission: Admission) -> list[Tree]:
         made[node] = _tree(admission, node, local_queues)
     for node, tree in made.items():
         if node.parent is not None:
-            parent = made[node.parent]
-            parent["children"].append(tree)
+            made[node.parent]["children"].append(tree)
     for node in sorted(forest.cohorts.values(), key=lambda node: -node.depth):
         for child in made[node]["children"]:
             for count in ("waiting", "admitted"):
@@ -67,9 +67,7 @@ def _tree(admission: Admission, node: Node, local_queues: Mapping[str, list[Tree
 
 
 def _quota(node: Node, key: FlavorResource) -> Tree:
-    def text(number: int) -> str:
-        return amount_text(key.resource, number)
-
+    text = partial(amount_text, key.resource)
     quota, used = node.quota.get(key, 0), node.usage.get(key, 0)
     return {
         "flavor": key.flavor,
@@ -86,11 +84,7 @@ def _reserved(admission: Admission, queue: str) -> list[Tree]:
     reservations = admission.reservations
     found = [(one.start, key) for key, one in reservations.of.items() if one.queue == queue]
     return [
-        {
-            "unit": key,
-            "start": time_text(start),
-            "nodes": sorted(reservations.of[key].nodes),
-        }
+        {"unit": key, "start": time_text(start), "nodes": sorted(reservations.of[key].nodes)}
         for start, key in sorted(found)
     ]
 

@@ -143,10 +143,7 @@ def _add_ahead(answer: QueueAdmission, admission: Admission, workload: Workload)
         ahead = []
     ahead = heapq.nsmallest(_MOST_AHEAD, ahead, key=queue_order)
     strict = admission.snapshot.queues[workload.queue].strategy is Strategy.STRICT
-    blocking = []
-    for other in ahead:
-        if strict or _has_quota(admission.snapshot, other):
-            blocking.append(other.key)
+    blocking = [one.key for one in ahead if strict or _has_quota(admission.snapshot, one)]
     answer.first.extend(blocking[:_MOST_NAMED])
     answer.ahead_admissible = answer.ahead if strict else len(blocking)
     return blocking

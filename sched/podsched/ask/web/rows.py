@@ -124,16 +124,14 @@ def node_state(node: Node) -> int:
         taint.effect in HARD_EFFECTS and not (cordoned and taint.key == TAINT_UNSCHEDULABLE)
         for taint in node.spec.taints
     )
-    state = 0 if ready else NOT_READY
-    if cordoned:
-        state |= CORDONED
-    if tainted and ready:
-        state |= TAINTED
-    if node.metadata.HasField("deletion_timestamp"):
-        state |= DELETED
-    if is_hollow(node):
-        state |= HOLLOW
-    return state
+    bits = {
+        NOT_READY: not ready,
+        CORDONED: cordoned,
+        TAINTED: tainted and ready,
+        DELETED: node.metadata.HasField("deletion_timestamp"),
+        HOLLOW: is_hollow(node),
+    }
+    return sum(bit for bit, is_set in bits.items() if is_set)
 
 
 def pod_row(pod: Pod) -> PodRow:

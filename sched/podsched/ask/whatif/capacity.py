@@ -70,11 +70,7 @@ class Capacity:
 
 
 def capacity(
-    world: World,
-    pod: Pod,
-    most: int,
-    *,
-    placed: Callable[[int], object] = lambda count: None,
+    world: World, pod: Pod, most: int, *, placed: Callable[[int], object] = lambda count: None
 ) -> Capacity:
     """Return how many pods like this fit, at most ``most``; does not change the world.
 
@@ -156,13 +152,8 @@ def _by_rows(
         more = _bisect(evaluation, pod, rows[fits], most)
         copies = np.zeros(len(rows), dtype=np.int64)
         copies[fits] = more
-        counts = Counter(
-            {
-                nodes.names[row]: n
-                for row, n in zip(rows.tolist(), copies.tolist(), strict=True)
-                if n
-            }
-        )
+        by_row = zip(rows.tolist(), copies.tolist(), strict=True)
+        counts = Counter({nodes.names[row]: n for row, n in by_row if n})
         counts[first.node_name] += 1
         if counts.total() > most:
             return None  # Scores decide which nodes take the first ``most`` pods.

@@ -12,11 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from podsched.api.device_claims import (
-    claim_names,
-    claim_of_template,
-    is_for_group,
-)
+from podsched.api.device_claims import claim_names, claim_of_template, is_for_group
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import apply_merge_patch
 from podsched.api.objects import Pod, ResourceClaim

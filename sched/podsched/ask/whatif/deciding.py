@@ -198,14 +198,7 @@ class Deciding:
         queued = [QueuedPodInfo(pod, pod.creation_time, sequence=n) for n, pod in numbered]
         queued.sort(key=member_order)
         return PodGroupAttempt(
-            self._decider,
-            self._cluster,
-            runtime,
-            group,
-            queued,
-            scheduled,
-            reserve,
-            unreserve,
+            self._decider, self._cluster, runtime, group, queued, scheduled, reserve, unreserve
         )
 
 

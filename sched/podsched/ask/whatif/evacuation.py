@@ -102,16 +102,12 @@ def drain(world: World, names: Sequence[str], budgets: Budgets) -> list[Move]:
             else:
                 waiting.append(pod)
     wave = 0
-    while waiting:
+    while evicted := _evict_wave(world, budgets, waiting):
         wave += 1
-        evicted = _evict_wave(world, budgets, waiting)
-        if not evicted:
-            break
         moves += _come_back(world, budgets, evicted, wave)
         gone = {pod.uid for pod in evicted}
         waiting = [pod for pod in waiting if pod.uid not in gone]
-    for pod in waiting:
-        moves.append(_left(budgets, pod, MoveOutcome.BLOCKED, budgets.refusal(pod.pod)))
+    moves += [_left(budgets, p, MoveOutcome.BLOCKED, budgets.refusal(p.pod)) for p in waiting]
     return sorted(moves, key=lambda move: (move.from_node, move.pod.key))
 
 

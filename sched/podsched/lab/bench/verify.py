@@ -287,9 +287,7 @@ def _selector(of: PodAffinityTerm | TopologySpreadConstraint) -> Selector:
 
 def _term(pod: Pod, term: PodAffinityTerm) -> _Term:
     return _Term(
-        _selector(term),
-        frozenset(term.namespaces or (pod.metadata.namespace,)),
-        term.topology_key,
+        _selector(term), frozenset(term.namespaces or (pod.metadata.namespace,)), term.topology_key
     )
 
 

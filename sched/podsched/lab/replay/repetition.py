@@ -390,21 +390,15 @@ class _Repetition:
 
 def recorded_fields(record: DecisionRecord) -> dict[str, Any]:
     """Return the fields of a record that a repeated decision must equal."""
-    fields: dict[str, Any] = {
-        "pod_class": record.pod_class,
-        "evaluated_nodes": record.evaluated_nodes,
-        "feasible_nodes": record.feasible_nodes,
-        "node_name": record.node_name,
-        "total": record.total if record.HasField("total") else None,
-    }
+
+    def of(*names: str) -> dict[str, Any]:
+        return {name: getattr(record, name) for name in names}
+
+    fields = of("pod_class", "evaluated_nodes", "feasible_nodes", "node_name")
+    fields["total"] = record.total if record.HasField("total") else None
     if record.scores:
         fields["scores"] = [(s.node_name, s.total, dict(s.plugins)) for s in record.scores]
         fields["tied_nodes"] = record.tied_nodes
     if record.outcome == UNSCHEDULABLE and not record.node_name:
-        fields |= {
-            "outcome": record.outcome,
-            "message": record.message,
-            "nominated_node": record.nominated_node,
-            "victims": record.victims,
-        }
+        fields |= of("outcome", "message", "nominated_node", "victims")
     return fields
