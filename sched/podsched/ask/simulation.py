@@ -72,8 +72,7 @@ def simulate(
     for node in result.get("score", {}).values():
         node["plugins"] = unasked | node["plugins"]
     if changes and result["outcome"] in ("Unschedulable", GATED):
-        found = find_changes(Question(runtime, cache, pod))
-        result["changes"] = list(map(MessageToDict, found))
+        result["changes"] = list(map(MessageToDict, find_changes(Question(runtime, cache, pod))))
     return result
 
 

@@ -213,8 +213,7 @@ def _check_listeners(given: _Flags, settings: ServerSettings) -> None:
     }
     for option, address in addresses.items():
         if address:
-            insecure = given.insecure_listen
-            check_listener(option, address, tls=tls, insecure=insecure, remedy=remedy)
+            check_listener(option, address, tls=tls, insecure=given.insecure_listen, remedy=remedy)
 
 
 def _check_network(settings: ServerSettings) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import typer
@@ -95,10 +95,7 @@ def _document(
         "pod": name,
         "fits": found.total,
         "message": found.message,
-        "limits": [
-            {"plugin": one.plugin, "reasons": list(one.reasons), "nodes": one.nodes}
-            for one in found.limits
-        ],
+        "limits": list(map(asdict, found.limits)),
         "zones": rows(zones),
         "groups": rows(groups),
         "nodes": dict(sorted(found.by_node.items())),

@@ -219,8 +219,7 @@ def _in_directory(directory: Path) -> Look:
 
     async def look(request: DecisionsRequest) -> Sequence[DecisionRecord]:
         garbled: list[str] = []
-        query = DecisionQuery.of(request, MOST_READ)
-        found = find(read_segments(directory), query, garbled.append)
+        found = find(read_segments(directory), DecisionQuery.of(request, MOST_READ), garbled.append)
         if garbled:
             warn(f"--file: {directory}: {len(garbled):,} broken parts were skipped: {garbled[0]}")
         return found

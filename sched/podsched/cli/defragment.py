@@ -171,8 +171,7 @@ def _execute(token: str, timeout: float, server: str, *, force: bool) -> None:
 
     async def work(client: ApiClient) -> bool:
         try:
-            mover = Mover(client, timeout, say, force=force)
-            await carry_out(client, mover, moves, freed, room)
+            await carry_out(client, Mover(client, timeout, say, force=force), moves, freed, room)
         except Stopped as stop:
             say(f"error: {stop}; the other pods were not moved", error=True)
             return False

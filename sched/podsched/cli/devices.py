@@ -63,8 +63,7 @@ async def _show(client: ApiClient, chosen: Format, field_selector: str) -> None:
     claims, _ = await client.list("ResourceClaim", "")
     rows = _rows(cast(list[ResourceSlice], slices), cast(list[ResourceClaim], claims))
     if chosen.manifests:
-        items = [_document(row) for row in rows]
-        print(dump({"kind": "List", "items": items}, chosen.name))
+        print(dump({"kind": "List", "items": [_document(row) for row in rows]}, chosen.name))
     elif rows:
         say(*_table(rows, wide=chosen.name == "wide"))
     else:

@@ -95,8 +95,7 @@ def _sections(
     """Yield heading and lines of each section, which may have none."""
     if of_group:
         yield "Members", _pod_group(answer.pod_group)
-    queue = answer.HasField("queue")
-    yield "Queue", _queue(answer, now) if queue else _woken_by(answer)
+    yield "Queue", _queue(answer, now) if answer.HasField("queue") else _woken_by(answer)
     yield "Admission", _admission(answer.admission)
     if of_group:
         yield "How many members fit", _domains(answer.pod_group)
@@ -373,8 +372,7 @@ def _scores(scores: Sequence[NodeScore]) -> list[str]:
     alike = [p for p in plugins if p not in differing]
     rows = [["NODE", "TOTAL", *(chr(ord("a") + i) for i in range(len(differing)))]]
     for column, node in enumerate(scores):
-        points = [str(table[p][column]) for p in differing]
-        rows.append([node.node, str(node.total), *points])
+        rows.append([node.node, str(node.total), *[str(table[p][column]) for p in differing]])
     lines = [f"  {line}" for line in aligned(rows)]
     for letter, plugin in zip(rows[0][2:], differing, strict=True):
         weight = f", weight {weights[plugin]}" if weights[plugin] != 1 else ""

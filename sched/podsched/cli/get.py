@@ -221,8 +221,7 @@ async def _node_usage(
     if not nodes or chosen.name not in ("table", "wide"):
         return None
     one = f"spec.nodeName={nodes[0].metadata.name}" if len(nodes) == 1 else ""
-    pods = (await client.list("Pod", field_selector=one)).items
-    requested = requested_on(pods)
+    requested = requested_on((await client.list("Pod", field_selector=one)).items)
     return lambda node: usage_cells(node, requested.get(node.metadata.name, {}))
 
 

@@ -298,8 +298,7 @@ def checked(name: str, server: str) -> list[AnyObject]:
 
 
 def _decision_of(document: Mapping[str, Any]) -> Decision:
-    victims = tuple(document.get("victims", ()))
-    return Decision(document["pod"], document.get("node", ""), victims)
+    return Decision(document["pod"], document.get("node", ""), tuple(document.get("victims", ())))
 
 
 def _changed_targets(

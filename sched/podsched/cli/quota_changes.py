@@ -9,7 +9,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from dataclasses import asdict
 from typing import Any, Final
+
+from pydantic.alias_generators import to_camel
 
 from podsched.api.objects import AnyObject, ClusterQueue, Cohort
 from podsched.api.quantity import QuantityError
@@ -51,8 +54,8 @@ def quota_changes(
         texts.append(change_quota(after, change))
     with fail_on(QuantityError, PluginError):
         results = play_change(before, after, config, factories())
-    document = {"quotas": texts, "units": [_document(one) for one in results]}
-    show_answer(document, _lines(texts, results), as_json=as_json)
+    units = [{to_camel(name): of for name, of in asdict(one).items()} for one in results]
+    show_answer({"quotas": texts, "units": units}, _lines(texts, results), as_json=as_json)
     return 0 if all(one.nodes and not one.why for one in results) else FAILED
 
 
@@ -155,17 +158,6 @@ def _listed(names: Sequence[str]) -> str:
 
 
 # ---------------------------------------------------------------------- results
-
-
-def _document(result: UnitResult) -> dict[str, Any]:
-    return {
-        "unit": result.unit,
-        "clusterQueue": result.cluster_queue,
-        "admittedWithout": result.admitted_without,
-        "nodes": dict(result.nodes),
-        "preempted": list(result.preempted),
-        "why": result.why,
-    }
 
 
 def _lines(texts: Sequence[str], results: Sequence[UnitResult]) -> Iterator[str]:

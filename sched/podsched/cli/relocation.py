@@ -101,8 +101,7 @@ class Mover:
 
     async def move(self, planned: PodMove) -> None:
         """Move one pod. Prints what is left of a failed move; raises Stopped, ClientError."""
-        pod = await self.still_there(planned)
-        move = _Move(self, planned, pod)
+        move = _Move(self, planned, await self.still_there(planned))
         try:
             node, again = await move.run()
         finally:

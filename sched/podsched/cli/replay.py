@@ -354,8 +354,7 @@ def own_config(
     default.
     """
     document = recording.header.get("configuration")
-    held = recording.checkpoints if checkpoint is None else [checkpoint]
-    for found in held:
+    for found in recording.checkpoints if checkpoint is None else [checkpoint]:
         document = found.get("configuration", document)
     with fail_on(ConfigError, about="the configuration in the recording cannot be used"):
         return load_config(document or {}, known_plugins=user_plugin_specs(factories()))

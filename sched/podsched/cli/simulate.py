@@ -176,8 +176,7 @@ def _one_pod(objects: list[AnyObject], wanted: Pod, source: ConfigSource, output
     """Show a single pod's decision in detail; return the exit code."""
     # The pod may be in the cluster already; it must not compete with itself.
     objects = [o for o in objects if not (isinstance(o, Pod) and key_of(o) == key_of(wanted))]
-    scenario = _scenario(objects, wanted, source)
-    result = decided(scenario)
+    result = decided(_scenario(objects, wanted, source))
     if output == "json":
         print(json.dumps(result, indent=2, sort_keys=True))
     else:

@@ -63,8 +63,7 @@ async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
     nodes = cast(list[Node], (await client.list("Node")).items)
     about = [r for r in replicas if r["state"] != "gone"]
     try:
-        pause = await client.get("Lease", pause_name(lock), lock.partition("/")[0])
-        found = cast(Lease, pause)
+        found: Any = await client.get("Lease", pause_name(lock), lock.partition("/")[0])
         paused = {
             "by": found.spec.holder_identity,
             "since": format_time(found.spec.acquire_time),

@@ -80,8 +80,7 @@ class View:
 
 def summary(view: View) -> str:
     """Return one line about the cluster."""
-    pods = view.pods.values()
-    waiting = sum(not p.spec.node_name and not is_finished(p) for p in pods)
+    waiting = sum(not p.spec.node_name and not is_finished(p) for p in view.pods.values())
     ready = sum(node_status(node) == "Ready" for node in view.nodes.values())
     return f"{len(view.nodes)} nodes, {ready} ready; {len(view.pods)} pods, {waiting} waiting"
 

@@ -75,8 +75,7 @@ def extender_errors(extenders: Sequence[Extender], path: str) -> Iterator[FieldE
     seen: set[str] = set()
     for at, extender in enumerate(extenders):
         here = join(path, at)
-        called = bool(extender.verbs())
-        if called and (problem := _url_problem(extender.url_prefix)):
+        if extender.verbs() and (problem := _url_problem(extender.url_prefix)):
             yield invalid(join(here, "urlPrefix"), redacted(extender.url_prefix), problem)
         if extender.prioritize_verb and extender.weight <= 0:
             reason = "must have a positive weight applied to it"

@@ -103,8 +103,7 @@ class ScoringStrategy(Model):
         ratio, here = self.requested_to_capacity_ratio, join(path, "requestedToCapacityRatio")
         wanted = self.type == ScoringStrategyType.REQUESTED_TO_CAPACITY_RATIO
         if ratio is None and wanted:
-            reason = "must be specified when type is RequestedToCapacityRatio"
-            yield required(here, reason)
+            yield required(here, "must be specified when type is RequestedToCapacityRatio")
         elif ratio is not None and wanted:
             yield from ratio.errors(here)
         elif ratio is not None:
@@ -187,8 +186,7 @@ class PodTopologySpreadArgs(Model):
         if self.defaulting_type not in list(DefaultingType):
             yield not_supported(here, self.defaulting_type, DefaultingType)
         elif self.default_constraints and self.defaulting_type == DefaultingType.SYSTEM:
-            reason = "when .defaultConstraints are not empty"
-            yield invalid(here, self.defaulting_type, reason)
+            yield invalid(here, self.defaulting_type, "when .defaultConstraints are not empty")
         seen = set()
         for at, constraint in enumerate(self.default_constraints):
             here = join(path, "defaultConstraints", at)

@@ -133,8 +133,7 @@ def expand(
     ]
     overriding = [name for name in enabled if name in offered]
     inherited = list(dict.fromkeys(name for name in offered if name not in overriding))
-    rest = [name for name in enabled if name not in overriding]
-    return overriding + inherited + rest
+    return overriding + inherited + [name for name in enabled if name not in overriding]
 
 
 class _Resolver:

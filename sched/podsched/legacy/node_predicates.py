@@ -152,14 +152,12 @@ class PodToleratesNodeNoExecuteTaints(WithoutArgs):
             hard = [taint for taint in taints if taint.effect == NO_EXECUTE]
             return int(find_untolerated(hard, tolerations) is not None)
 
-        bad = per_taint_set(nodes, rows, untolerated) != 0
-        return rejecting(bad, _UNRESOLVABLE, REASON_TAINTS)
+        return rejecting(per_taint_set(nodes, rows, untolerated) != 0, _UNRESOLVABLE, REASON_TAINTS)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        toleration = ActionType.UPDATE_POD_TOLERATION
         return [
             *_node_events(ActionType.UPDATE_NODE_TAINT),
-            ClusterEventWithHint.on(Resource.UNSCHEDULABLE_POD, toleration),
+            ClusterEventWithHint.on(Resource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_TOLERATION),
         ]
 
 

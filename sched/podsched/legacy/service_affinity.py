@@ -123,8 +123,7 @@ def _query(pod: PodInfo, cluster: ClusterView) -> PodsOfServices:
 def _first_rows(query: PodsOfServices, nodes: NodeColumns) -> tuple[int, ...]:
     if not query.selectors:
         return ()
-    having = np.flatnonzero(nodes.alive & (nodes.counter(query) > 0))
-    return tuple(having[:2].tolist())
+    return tuple(np.flatnonzero(nodes.alive & (nodes.counter(query) > 0))[:2].tolist())
 
 
 def _labels(nodes: NodeColumns, row: int, keys: Sequence[str]) -> dict[str, str]:

@@ -255,8 +255,7 @@ async def change_verbosity(request: web.Request) -> web.StreamResponse:
     """Handle PUT: change the log verbosity. Raises HTTPBadRequest for an invalid number."""
     text = (await request.content.read(16)).decode(errors="replace").strip()
     if not text.isdecimal() or int(text) > MAX_VERBOSITY:
-        reason = f"verbosity must be a number of at most {MAX_VERBOSITY}\n"
-        raise web.HTTPBadRequest(text=reason)
+        raise web.HTTPBadRequest(text=f"verbosity must be a number of at most {MAX_VERBOSITY}\n")
     set_verbosity(int(text))
     _log.info("Changed the verbosity", verbosity=int(text))
     return web.Response(text=f"successfully set klog.logging.verbosity to {text}")

@@ -107,8 +107,7 @@ async def serve_application(
     # Nothing here reads bodies, and unfolding those that are compressed would block the event loop:
     # ten of 1 MB, 1 GB each unfolded, blocked it for half a minute.
     options = {"access_log": None, "auto_decompress": False, "lingering_time": 0.0}
-    make = protocols(server, options)
-    listener = Listener(make, MAX_CONNECTIONS, context, _IDLE_SECONDS)
+    listener = Listener(protocols(server, options), MAX_CONNECTIONS, context, _IDLE_SECONDS)
     try:
         await listener.start(host, port)
     except OSError as error:

@@ -297,8 +297,7 @@ class MetricSet:
         texts = attribute_docstrings(type(self))
         for attribute, declared in vars(type(self)).items():
             if isinstance(declared, _Declared):
-                instrument = declared.make(texts[attribute])
-                setattr(self, attribute, registry.add(instrument))
+                setattr(self, attribute, registry.add(declared.make(texts[attribute])))
 
 
 class _Declared(NamedTuple):

@@ -120,5 +120,4 @@ def frames_in(data: bytes | memoryview) -> Iterator[Frame]:
         if mark != _MARK or kind not in (0, 1) or size > MAX_FRAME or at > len(view):
             return
         pods = bytes(view[start + _INDEX.size : start + length])
-        content = bytes(view[start + length : at])
-        yield Frame(FrameKind(kind), rows, began, ended, pods, content)
+        yield Frame(FrameKind(kind), rows, began, ended, pods, bytes(view[start + length : at]))

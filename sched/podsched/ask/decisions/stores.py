@@ -61,8 +61,7 @@ class MemoryStore:
 
     def segments(self) -> Iterator[list[Frame]]:
         """See ``Store``."""
-        kept = (self._first, *self._frames)
-        yield [found for frame in kept for found in frames_in(frame)]
+        yield [found for frame in (self._first, *self._frames) for found in frames_in(frame)]
 
     def close(self) -> None:
         """See ``Store``."""

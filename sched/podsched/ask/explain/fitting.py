@@ -103,8 +103,7 @@ class Choosing:
             fitting.runtime, fitting.state, fitting.pod, nodes, rows
         )
         self._weights = {named.name: named.weight for named in fitting.runtime.score}
-        names = nodes.names
-        self._names = [names[row] for row in rows.tolist()]
+        self._names = [nodes.names[row] for row in rows.tolist()]
 
     @property
     def tied(self) -> int:

@@ -108,8 +108,7 @@ def _quotas(written: Mapping[str, Any]) -> dict[str, Any]:
         }
         for group in written.get("resourceGroups", ())
     ]
-    weight = str(written.get("fairWeight", 1))
-    return {"resourceGroups": groups, "fairSharing": {"weight": weight}}
+    return {"resourceGroups": groups, "fairSharing": {"weight": str(written.get("fairWeight", 1))}}
 
 
 def _quota(written: Mapping[str, Any]) -> dict[str, str]:

@@ -125,8 +125,7 @@ def _kept_for_others(admission: Admission, workload: Workload, assignment: Assig
 def _nominated(
     admission: Admission, snapshot: Snapshot, workload: Workload
 ) -> tuple[Assignment, list[Victim]]:
-    queue = snapshot.queues[workload.queue]
-    return nominate(snapshot, queue, workload, admission.rules)
+    return nominate(snapshot, snapshot.queues[workload.queue], workload, admission.rules)
 
 
 # ------------------------------------------------------------------ its position

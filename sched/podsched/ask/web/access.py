@@ -51,8 +51,7 @@ def act(verb: str, name: str) -> Act | None:
     match verb, parts:
         case (("cordon" | "uncordon"), [node]):
             patch = {"spec": {"unschedulable": True if verb == "cordon" else None}}
-            body = json.dumps(patch).encode()
-            return Act("PATCH", f"/api/v1/nodes/{node}", body, _MERGE_PATCH)
+            return Act("PATCH", f"/api/v1/nodes/{node}", json.dumps(patch).encode(), _MERGE_PATCH)
         case "delete", [namespace, pod]:
             return Act("DELETE", f"/api/v1/namespaces/{namespace}/pods/{pod}")
     return None

@@ -189,12 +189,11 @@ async def find_pods(source: Source, board: Board, text: str, namespace: str) -> 
         row = _pod_group_found(board, key) if is_group else _pod_found(source, key)
         if row is not None:  # it has not gone meanwhile
             rows.append(row)
-    shown = nsmallest(LISTED, namespaces.items())
     return {
         "count": count,
         "lines": len(found),
         "pods": rows,
-        "namespaces": [[*item] for item in shown],
+        "namespaces": [[*item] for item in nsmallest(LISTED, namespaces.items())],
     }
 
 

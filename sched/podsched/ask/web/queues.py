@@ -74,8 +74,7 @@ def _document(
         stack += [(child, depth + 1) for child in below.get(node, ())]
     lost = [item for name, items in joins.items() if name not in forest.queues for item in items]
     rows += [_local_row(item, 0) for item in lost]
-    count = len(nodes) + sum(map(len, joins.values()))
-    return {"queues": rows[:MOST_QUEUES], "count": count}
+    return {"queues": rows[:MOST_QUEUES], "count": len(nodes) + sum(map(len, joins.values()))}
 
 
 def _snapshot(items: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> Snapshot:

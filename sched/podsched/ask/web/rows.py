@@ -111,8 +111,7 @@ def is_bytes(resource: str) -> bool:
 def node_row(node: Node) -> NodeRow:
     """Return a node's row of the heat map; unreadable amounts count as 0."""
     allocatable = in_page_units(readable_allocatable(node))
-    zone = zone_of(node.metadata.labels)
-    return NodeRow(node.metadata.name, zone, node_state(node), allocatable)
+    return NodeRow(node.metadata.name, zone_of(node.metadata.labels), node_state(node), allocatable)
 
 
 def node_state(node: Node) -> int:
@@ -194,14 +193,13 @@ def event_row(event: Event) -> EventRow:
         seconds_of(event.event_time),
         seconds_of(event.series.last_observed_time),
     )
-    count = max(event.count, event.series.count, 1)
     return EventRow(
         round(latest, 1),
         event.type,
         event.reason,
         f"{about.kind} {name}",
         cut(event.message),
-        count,
+        max(event.count, event.series.count, 1),
     )
 
 

@@ -138,8 +138,7 @@ class Page:
         ]
 
     async def _file(self, request: web.Request) -> web.Response:
-        name = request.match_info.get("name", "index.html")
-        found = self._files.get(name)
+        found = self._files.get(request.match_info.get("name", "index.html"))
         if found is None:
             return refusal(404, "there is no such file")
         body, content_type = found
@@ -168,8 +167,7 @@ class Page:
             first = await anext(messages)
         except TooManyBrowsersError:
             return refusal(503, "too many browsers look at this page already")
-        headers = {**HEADERS, hdrs.CONTENT_TYPE: "text/event-stream"}
-        response = web.StreamResponse(headers=headers)
+        response = web.StreamResponse(headers={**HEADERS, hdrs.CONTENT_TYPE: "text/event-stream"})
         clock = asyncio.get_running_loop().time
         ask_at = clock() + _ASK_AGAIN
         try:

@@ -114,8 +114,7 @@ class Deciding:
             diagnosis.post_filter_message = result.status.message
         outcome = Outcome(pod, message=diagnosis.fit_error(), rejections=_rejections(decision))
         if not pod.nominated_node_name:
-            stamp = self._cluster.stamp
-            self._failed[self._decider.key(pod), pod.priority] = stamp, outcome
+            self._failed[self._decider.key(pod), pod.priority] = self._cluster.stamp, outcome
         return outcome
 
     def known_failure(self, pod: PodInfo) -> Outcome | None:
@@ -133,8 +132,7 @@ class Deciding:
         group = pod_group(self._cluster, members[0].group)
         if len(names) > 1 or group is None:
             why = "does not exist" if group is None else "has members of several schedulers"
-            message = f"pod group {members[0].group} {why}"
-            return [Outcome(pod, message=message) for pod in members]
+            return [Outcome(pod, message=f"pod group {members[0].group} {why}") for pod in members]
         with self._changes.part() as changes:
             attempt = self.attempt(changes, group, members)
             exhaust(attempt.run(changes, never, preempts=preempt))

@@ -119,8 +119,7 @@ def headroom(world: World, ratios: tuple[int, ...] = RATIOS) -> Headroom:
 def _largest_of_ratio(world: World, ratio: int, rows: Rows, free: Mapping[str, Int64s]) -> Largest:
     bytes_per_milli = Fraction(ratio * GIB, 1000)
     shape = {CPU: Fraction(1), MEMORY: bytes_per_milli}
-    most = int(free[CPU].max(initial=0))
-    requests, where = _largest(world, shape, most)
+    requests, where = _largest(world, shape, int(free[CPU].max(initial=0)))
     usable = np.minimum(free[CPU], free[MEMORY] / float(bytes_per_milli))
     used = {CPU: float(usable.sum()), MEMORY: float(usable.sum()) * float(bytes_per_milli)}
     name = world.cluster.nodes.names[int(where[0])] if len(where) else ""
@@ -161,8 +160,7 @@ def _largest(world: World, shape: Mapping[str, Fraction], most: int) -> tuple[Am
 def _fitting(world: World, requests: Amounts) -> Rows:
     """Return the rows that a pod with these requests fits."""
     with world.changes.trial():
-        info = world.changes.submit(_pod(requests))
-        return world.evaluation(info).feasible_rows.copy()
+        return world.evaluation(world.changes.submit(_pod(requests))).feasible_rows.copy()
 
 
 def _free(world: World, rows: Rows, resource: str) -> Int64s:

@@ -143,11 +143,10 @@ class _GroupQuestion:
             attempt = self._world.deciding.attempt(trial, self._group, self.waiting)
             exhaust(attempt.try_placement(trial, placement, never))
             decisions = attempt.result.decisions
-        placed = sum(1 for decision in decisions if decision.node_name)
         domain = PodGroupStanding.Domain(
             name=placement.name,
             nodes=len(placement.rows(nodes)),
-            holds=len(self.scheduled) + placed,
+            holds=len(self.scheduled) + sum(1 for decision in decisions if decision.node_name),
         )
         domain.lacks = max(0, (self._group.min_count or 1) - domain.holds)
         misfit = next((decision for decision in decisions if not decision.node_name), None)
@@ -166,8 +165,7 @@ class _GroupQuestion:
             yield _lower_min_count(self._group, best.holds)
         if self.missing:
             return  # Too few members exist, so that no other change is enough.
-        finders = (self._nodes(best), self._another_topology(), self._group_gone())
-        for find in finders:
+        for find in (self._nodes(best), self._another_topology(), self._group_gone()):
             if self._is_over():
                 return
             yield from find

@@ -94,12 +94,11 @@ class Compared:
             }
             for name in SCHEDULERS
         }
-        ratios = [round(min(self.ratios), 2), round(max(self.ratios), 2)]
         return {
             "workload": self.workload,
             **figures,
             "ratio": round(self.ratio, 2),
-            "ratio_spread": ratios,
+            "ratio_spread": [round(min(self.ratios), 2), round(max(self.ratios), 2)],
         }
 
     def rows(self) -> Iterator[list[str]]:

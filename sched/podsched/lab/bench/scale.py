@@ -109,8 +109,7 @@ class ScaleResult:
         series: dict[str, list[tuple[float, float]]] = {}
         for point in self.points:
             kind = f"{point.sort}, {'bound pods' if point.bound else 'nodes'}"
-            size = point.bound or point.nodes
-            series.setdefault(kind, []).append((size, point.scheduler))
+            series.setdefault(kind, []).append((point.bound or point.nodes, point.scheduler))
         return line_chart(
             "Scheduler CPU per pod",
             series,

@@ -107,8 +107,7 @@ def load_workloads(path: Path, params: Mapping[str, int] | None = None) -> list[
 
     Raises OSError, or ConfigError with all mistakes and the path of each.
     """
-    content = read_file(path, _MAX_BYTES)
-    return parse_workloads(content, path.parent, params, source=str(path))
+    return parse_workloads(read_file(path, _MAX_BYTES), path.parent, params, source=str(path))
 
 
 def parse_workloads(

@@ -56,8 +56,7 @@ def enter() -> None:
         _NAMES.mkdir(parents=True, exist_ok=True)
         _checked(libc.mount(b"podsched", str(_NAMES).encode(), b"tmpfs", 0, None))
     except OSError as error:
-        text = f"namespaces cannot be made here: {error.strerror}"
-        raise NamespacesUnavailable(text) from error
+        raise NamespacesUnavailable(f"namespaces cannot be made here: {error.strerror}") from error
     subprocess.run([command, "link", "set", "lo", "up"], check=True)
 
 
@@ -124,8 +123,7 @@ class Namespaces:
         """Return the command that sets the hardware address for packets of one direction."""
         if sent:
             return ("-n", name, "neighbour", verb, HUB, *how, "dev", "eth0")
-        device = f"veth-{self._numbers[name]}"
-        return ("neighbour", verb, self.address(name), *how, "dev", device)
+        return ("neighbour", verb, self.address(name), *how, "dev", f"veth-{self._numbers[name]}")
 
     async def _run(self, *arguments: str) -> None:
         process = await asyncio.create_subprocess_exec(

@@ -214,8 +214,7 @@ class System:
         clock = self.clocks.environment(process) if self.clocks is not None else {}
         if self.namespaces is None:
             return Place(environment=clock)
-        launcher = self.namespaces.launcher(process)
-        return Place(self.namespaces.address(process), launcher, clock)
+        return Place(self.namespaces.address(process), self.namespaces.launcher(process), clock)
 
     def _route(self, process: str, address: str) -> str:
         """Return the address at which a process reaches an etcd member or API server."""

@@ -166,8 +166,7 @@ class Capture:
         if not self.synced.is_set():
             self._object(item)
         else:
-            revision = int(item.metadata.resource_version or 0)
-            self._change(EventType(event.type), item, revision)
+            self._change(EventType(event.type), item, int(item.metadata.resource_version or 0))
 
     # ------------------------------------------------------------------ a Kubernetes cluster
 

@@ -162,8 +162,7 @@ class SimulatedCluster(MemoryCluster):
             del pod.status.resource_claim_statuses[:]
             pod.status.resource_claim_statuses.extend(item.status.resource_claim_statuses)
             if is_terminating(known):
-                stamp = known.metadata.deletion_timestamp
-                pod.metadata.deletion_timestamp.CopyFrom(stamp)
+                pod.metadata.deletion_timestamp.CopyFrom(known.metadata.deletion_timestamp)
         self._put(pod, known)
 
     def _release_claims(self, pod: Pod) -> None:

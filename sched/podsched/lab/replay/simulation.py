@@ -154,12 +154,11 @@ class _Simulation(LoopListener):
         self._clock = running.time
         cluster = SimulatedCluster(self._workload, self._handle, running.time, running.call_later)
         cluster.begin()
-        decider = self.state.decider()
         self.loop = scheduling_loop(
             self.state,
             cluster,
             cluster.new_term("replay"),
-            decider,
+            self.state.decider(),
             self._meter,
             changes=self._changes,
         )

@@ -77,8 +77,7 @@ def _requirements(pod: v1.Pod, place: int, term: v1.NodeSelectorTerm) -> Iterato
                 copy.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
             )
             del getattr(required.node_selector_terms[place], field)[index]
-            text = f"drop {_requirement(requirement)} of its required node affinity"
-            yield _Dropped(text, copy)
+            yield _Dropped(f"drop {_requirement(requirement)} of its required node affinity", copy)
 
 
 def _requirement(requirement: v1.NodeSelectorRequirement) -> str:

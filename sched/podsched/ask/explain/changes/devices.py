@@ -68,8 +68,7 @@ def _largest(question: Question, asked: _Asked, place: int) -> Change | None:
         claim = deepcopy(asked.claim)
         _requests(claim)[place][1].count = middle
         text = f"ask for {middle} in place of {request.count} devices in request {name}"
-        fewer = request.count - middle
-        change = _change(question, Kind.DEVICE_COUNT, text, asked, claim, fewer)
+        change = _change(question, Kind.DEVICE_COUNT, text, asked, claim, request.count - middle)
         if change is not None:
             low, best = middle, change
         elif best is None:

@@ -94,8 +94,7 @@ def with_requests(pod: v1.Pod, wanted: Mapping[str, int]) -> v1.Pod | None:
     """
     changed = deepcopy(pod)
     for resource, amount in wanted.items():
-        overhead = _parsed(pod.spec.overhead, resource)
-        budget = _exact(resource, amount) - overhead
+        budget = _exact(resource, amount) - _parsed(pod.spec.overhead, resource)
         if budget < 0:
             return None
         _lower(changed.spec, resource, budget)

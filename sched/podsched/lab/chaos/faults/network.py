@@ -95,8 +95,7 @@ def api_user(system: System, pick: float) -> str:
 
 def _anybody(system: System, pick: float) -> tuple[str, float]:
     """Return the name of a process and the rest of ``pick``, again in [0, 1)."""
-    names = (CLIENT, "agent", *APIS, *system.standbys, system.leader)
-    return chosen_with_rest(names, pick)
+    return chosen_with_rest((CLIENT, "agent", *APIS, *system.standbys, system.leader), pick)
 
 
 def drop(
