@@ -20,6 +20,7 @@ from podsched.api.objects import AnyObject
 from podsched.cli.errors import USAGE, fail, fail_on, warn
 from podsched.cli.json_path import TemplateError, as_text, parse_template, query_of, render
 from podsched.cli.printers import TablePrinter, Usage, aligned
+from podsched.lib.groups import lists_by_key
 
 _PLAIN = ("table", "wide", "yaml", "json", "name")
 _WITH_TEXT = ("jsonpath", "custom-columns")
@@ -121,9 +122,7 @@ class Printer:
 
     def _table(self, items: Sequence[AnyObject]) -> list[str]:
         lines: list[str] = []
-        by_kind: dict[str, list[AnyObject]] = {}
-        for item in items:
-            by_kind.setdefault(kind_of(item).name, []).append(item)
+        by_kind = lists_by_key((kind_of(item).name, item) for item in items)
         for name, group in by_kind.items():
             if name not in self._tables:
                 self._tables[name] = self._table_of(KINDS[name])

@@ -18,6 +18,7 @@ from podsched.cli.formats import dump
 from podsched.cli.output import say
 from podsched.cli.printers import wrapped
 from podsched.config.flags import flag
+from podsched.lib.groups import lists_by_key
 from podsched.telemetry.log_output import configure_logging
 
 #: Max width of a name with its branches; longer ones are cut.
@@ -121,9 +122,7 @@ def _share(tree: Tree) -> str:
 
 def _quotas(tree: Tree) -> str:
     """Return the used, total and borrowed quota of each flavor and resource as text."""
-    by_flavor: dict[str, list[str]] = {}
-    for one in tree["quotas"]:
-        by_flavor.setdefault(one["flavor"], []).append(_quota(one))
+    by_flavor = lists_by_key((one["flavor"], _quota(one)) for one in tree["quotas"])
     parts = [f"{flavor}: {', '.join(texts)}" for flavor, texts in by_flavor.items()]
     problem = [f"({tree['problem']})"] if tree["problem"] else []
     return "; ".join([*problem, *parts]) or "-"

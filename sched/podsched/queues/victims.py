@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
+from podsched.lib.groups import lists_by_key
 from podsched.queues.objects import ClusterQueue, Policy, Workload
 from podsched.queues.quota import Amounts, FlavorResource, Node
 from podsched.queues.snapshot import Snapshot
@@ -106,9 +107,7 @@ def victim_order(victims: Iterable[Workload], preemptor_queue: str) -> list[Work
     # All are sorted without past usage, which says which queue's turn it is; then each turn takes
     # the queue's next workload by past usage.
     ordered = sorted(victims, key=lambda one: _by_priority(one, preemptor_queue))
-    of_queue: dict[tuple[bool, str], list[Workload]] = {}
-    for one in ordered:
-        of_queue.setdefault((one.evicted, one.queue), []).append(one)
+    of_queue = lists_by_key(((one.evicted, one.queue), one) for one in ordered)
     turns = {
         key: iter(sorted(ones, key=lambda one: -(one.local_queue_usage or 0)))
         for key, ones in of_queue.items()

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from podsched.ask.queues.node_room import IS_ADMITTED, WAITS_FOR_NODES
 from podsched.lib.counted import counted, listed
+from podsched.lib.groups import lists_by_key
 from podsched.queues.amounts import amount_text
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.cycle import nominate
@@ -231,9 +232,7 @@ def _borrowers(snapshot: Snapshot, node: Node, key: FlavorResource) -> list[str]
 
 def _shortages_text(answer: QueueAdmission) -> str:
     """Return the shortages as a part of a sentence; the flavors of a resource are alternatives."""
-    by_resource: dict[str, list[str]] = {}
-    for one in answer.shortages:
-        by_resource.setdefault(one.resource, []).append(_shortage_text(one))
+    by_resource = lists_by_key((one.resource, _shortage_text(one)) for one in answer.shortages)
     texts = [f"of {name} {', or '.join(parts)}" for name, parts in by_resource.items()]
     return f"it needs more quota: {'; '.join(texts)}" if texts else ""
 

@@ -34,6 +34,7 @@ from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.plugin import PluginFactory
 from podsched.framework.pods import PodInfo
+from podsched.lib.groups import lists_by_key
 from podsched.term.state import build_state
 
 #: Pods passed to the decider at a time.
@@ -118,10 +119,7 @@ class World:
         Members of a pod group are decided together, when the first of them has its turn. preempt:
         whether pods that fit nowhere may preempt others, which are then removed.
         """
-        groups: dict[str, list[PodInfo]] = {}
-        for pod in pods:
-            if pod.group:
-                groups.setdefault(pod.group, []).append(pod)
+        groups = lists_by_key((pod.group, pod) for pod in pods if pod.group)
         outcomes: dict[str, Outcome] = {}
         for at, first in enumerate(pods):
             if first.uid in outcomes:

@@ -19,12 +19,12 @@ from podsched.ask.explain.eta import (
     FOREVER,
     Estimate,
     Past,
-    Shape,
     Waiting,
     estimate_among,
     shape_of,
 )
 from podsched.lab.replay.history import History, PodHistory
+from podsched.lib.groups import lists_by_key
 
 #: Seconds after its creation at which a pod is estimated.
 _AGES: Final = (1.0, 60.0)
@@ -50,9 +50,7 @@ class Calibration:
 
 def calibrate(history: History) -> Calibration:
     """Estimate every pod of a run that waited, and compare."""
-    shapes: dict[Shape, list[PodHistory]] = {}
-    for pod in history.decided():
-        shapes.setdefault(shape_of(pod.requests), []).append(pod)
+    shapes = lists_by_key((shape_of(pod.requests), pod) for pod in history.decided())
     everyone = _Seen([pod for pods in shapes.values() for pod in pods])
     waiting = [(age, pod) for age in _AGES for pod in everyone.pods if _waits(pod, history, age)]
     by_shape = {shape: _Seen(pods) for shape, pods in shapes.items()}

@@ -25,6 +25,7 @@ from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.requirements import Parts, Requirement
 from podsched.framework.verdicts import Rows
 from podsched.lib.counted import listed
+from podsched.lib.groups import lists_by_key
 from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Candidates, Level
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.extended_claims import IN_MEMORY
@@ -206,9 +207,8 @@ def _verdicts(
     for level in make_levels(needs.claims, candidates):
         for alternative in level.alternatives:
             checks = list(_checks(alternative, candidates, users))
-            by_reason: dict[str, list[str]] = {}
-            for each in candidates.devices[:_MOST_DEVICES]:
-                by_reason.setdefault(_why_not(each, checks), []).append(each.id.device)
+            first = candidates.devices[:_MOST_DEVICES]
+            by_reason = lists_by_key((_why_not(each, checks), each.id.device) for each in first)
             found += [
                 Parts(_name(alternative), names, why) for why, names in sorted(by_reason.items())
             ]
@@ -294,9 +294,7 @@ def _name(alternative: Alternative) -> str:
 
 def _in_use(users: Users, candidates: Candidates, taken: Sequence[Candidate]) -> str:
     """Return a text with the users of devices."""
-    by_user: dict[str, list[str]] = {}
-    for each in taken[:_MOST_NAMED]:
-        by_user.setdefault(users(each.id), []).append(each.id.device)
+    by_user = lists_by_key((users(each.id), each.id.device) for each in taken[:_MOST_NAMED])
     found = [f"{', '.join(names)}: {user}" for user, names in by_user.items() if user]
     more = f", and {len(taken) - _MOST_NAMED} more" if len(taken) > _MOST_NAMED else ""
     return f"on {candidates.node.name} {'; '.join(found)}{more}" if found else ""

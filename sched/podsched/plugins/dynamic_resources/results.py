@@ -11,6 +11,7 @@ from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 from podsched.api.objects import NodeSelectorRequirement
 from podsched.api.quantity import format_quantity
+from podsched.lib.groups import lists_by_key
 from podsched.plugins.dynamic_resources.candidates import Alternative
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.model import (
@@ -80,9 +81,7 @@ def _configurations(
 
     Each with its source and the requests that it is for.
     """
-    by_class: dict[str, list[Alternative]] = {}
-    for alternative in chosen:
-        by_class.setdefault(alternative.device_class.name, []).append(alternative)
+    by_class = lists_by_key((alternative.device_class.name, alternative) for alternative in chosen)
     for alternatives in by_class.values():
         names = [alternative.full_name for alternative in alternatives]
         for of_class in alternatives[0].device_class.config:

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from podsched.framework.nodes import ClusterView, NodeColumns, PodQuery
 from podsched.framework.pods import PodClass, PodInfo
+from podsched.lib.groups import lists_by_key
 from podsched.plugins.inter_pod_affinity.terms import (
     ATTRACTING,
     NO_TERMS,
@@ -208,9 +209,7 @@ class _MatchMemo:
 
 def _by_key(found: Iterable[tuple[AffinityTerm, T]]) -> tuple[tuple[str, tuple[T, ...]], ...]:
     """Return what belongs to terms, by the terms' topology keys."""
-    by_key: dict[str, list[T]] = {}
-    for term, item in found:
-        by_key.setdefault(term.topology_key, []).append(item)
+    by_key = lists_by_key((term.topology_key, item) for term, item in found)
     return tuple((key, tuple(items)) for key, items in by_key.items())
 
 

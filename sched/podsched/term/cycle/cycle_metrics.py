@@ -15,6 +15,7 @@ from podsched.decide.runtime.plugin_metrics import NO_PHASES, Phases, ProfileMet
 from podsched.framework.events import QueueingHint
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code, Status
+from podsched.lib.groups import lists_by_key
 from podsched.queue.observer import QueueObserver
 from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.telemetry.former_metrics import FormerMetrics
@@ -46,10 +47,7 @@ def _set_all(gauge: Gauge, values: Iterable[tuple[tuple[str, ...], int]]) -> Non
 
 
 def _by_profile(assignments: Sequence[Assignment]) -> Mapping[str, Sequence[Assignment]]:
-    found: dict[str, list[Assignment]] = {}
-    for assignment in assignments:
-        found.setdefault(assignment.pod.cls.scheduler_name, []).append(assignment)
-    return found
+    return lists_by_key((one.pod.cls.scheduler_name, one) for one in assignments)
 
 
 class QueueMeter(QueueObserver):

@@ -14,6 +14,7 @@ from podsched.api.kind import CHANGE, READ, WRITE, Access
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.objects import AnyObject, ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podsched.api.validation.rbac import GROUP, RBAC_GROUP, SERVICE_ACCOUNT, USER
+from podsched.lib.groups import lists_by_key
 from podsched.serve.server.access.bootstrap_tokens import BOOTSTRAPPERS
 from podsched.serve.server.access.controller_roles import MANAGER, controller_roles
 from podsched.serve.server.access.identity import MASTERS, NODES, SERVICE_ACCOUNTS
@@ -49,9 +50,7 @@ _Rule = tuple[Sequence[str], Sequence[str], Sequence[str]]
 
 
 def _in_groups(kinds: Iterable[Kind], *verbs: str) -> tuple[_Rule, ...]:
-    by_group: dict[str, list[str]] = {}
-    for kind in kinds:
-        by_group.setdefault(kind.group, []).append(kind.plural)
+    by_group = lists_by_key((kind.group, kind.plural) for kind in kinds)
     return tuple((verbs, (group,), tuple(plurals)) for group, plurals in by_group.items())
 
 

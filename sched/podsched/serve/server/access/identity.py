@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
+from podsched.lib.groups import lists_by_key
+
 #: Group that may do everything, regardless of roles.
 MASTERS: Final = "system:masters"
 #: Group of all authenticated users.
@@ -60,10 +62,7 @@ class Identity:
 
     def extra_by_key(self) -> dict[str, list[str]]:
         """Return the values of ``extra`` by their keys, as Kubernetes shows them."""
-        found: dict[str, list[str]] = {}
-        for key, value in self.extra:
-            found.setdefault(key, []).append(value)
-        return found
+        return lists_by_key(self.extra)
 
 
 #: Every caller without authentication; the user of kube-apiserver's insecure port.

@@ -25,6 +25,7 @@ from podsched.api.quantity import QuantityError
 from podsched.api.quota import Usage, ends_at, is_counted, set_used, usage_of
 from podsched.api.quota_scopes import PodScopes, expressions_of, is_in_scope, scopes_of
 from podsched.api.resources import Amounts
+from podsched.lib.groups import lists_by_key
 from podsched.serve.server import errors
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.change_ring import Change, ExpiredError
@@ -78,10 +79,7 @@ class QuotaIndex:
         return [quotas[key] for key in self._keys().get(namespace, ())]
 
     def _by_namespace(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for key in self._cache.objects(QUOTA):
-            found.setdefault(key.partition("/")[0], []).append(key)
-        return found
+        return lists_by_key((key.partition("/")[0], key) for key in self._cache.objects(QUOTA))
 
 
 class Tally:
