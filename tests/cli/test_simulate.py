@@ -66,6 +66,16 @@ def test_the_table_shows_verdicts_reasons_and_scores(sched: Commands, cluster_fi
     assert [line for line in lines if line != line.rstrip()] == []
 
 
+def test_a_wrong_amount_of_the_cluster_is_shown_with_its_object(
+    sched: Commands, tmp_path: Path
+) -> None:
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(CLUSTER.replace('cpu: "4"', 'cpu: "4x"'))
+    done = sched("simulate", "-f", str(cluster), "--pod", "-", stdin=pod_of("1"))
+    assert done.code == 1
+    assert done.err.startswith('error: Node "large": "4x": quantities must match')
+
+
 def test_reasons_are_shown_when_a_node_is_rejected(sched: Commands, cluster_file: str) -> None:
     done = sched("simulate", "-f", cluster_file, "--pod", "-", stdin=pod_of('"2"'))
     assert done.code == 1, "the pod does not fit"

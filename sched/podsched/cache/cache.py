@@ -10,6 +10,8 @@ from collections.abc import Collection
 from typing import Any
 
 from podsched.api.conditions import is_finished
+from podsched.api.objects import object_key
+from podsched.api.quantity import QuantityError
 from podsched.cache.changes import NOTHING, Anomaly, AnomalyKind, Applied, Change, PendingChange
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
@@ -72,8 +74,17 @@ class Cache(PodStates):
     def apply(self, kind: str, old: Any | None, new: Any | None) -> Applied:
         """Apply an informer's event: no ``old`` means added, no ``new`` means deleted.
 
-        Raises QuantityError for an amount that is not a quantity, and then changes nothing.
+        Raises QuantityError for an amount that is not a quantity, with the object as a note, and
+        then changes nothing.
         """
+        try:
+            return self._apply_in_trial(kind, old, new)
+        except QuantityError as error:
+            assert new is not None  # Removing an object reads no amount.
+            error.add_note(f'{kind} "{object_key(new)}"')
+            raise
+
+    def _apply_in_trial(self, kind: str, old: Any | None, new: Any | None) -> Applied:
         trial = self.cluster.open_trial
         if trial is None:
             return self._apply(kind, old, new)

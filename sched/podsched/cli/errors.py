@@ -44,8 +44,9 @@ def fail_on(*kinds: type[Exception], about: object = "", code: int = FAILED) -> 
 def _text(error: Exception) -> str:
     if isinstance(error, OSError):
         return os_error_text(error)
-    # The API's errors have the value before the reason.
-    return f'"{error.text}": {error}' if isinstance(error, QuantityError) else str(error)
+    # The API's errors have the value before the reason. A note names the object.
+    text = f'"{error.text}": {error}' if isinstance(error, QuantityError) else str(error)
+    return ": ".join([*getattr(error, "__notes__", ()), text])
 
 
 def unknown_kind_text(error: UnknownKindError) -> str:
