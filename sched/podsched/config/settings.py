@@ -126,11 +126,6 @@ class EvaluatorSettings(_Checked):
     """Number of nodes from which auto uses Ray. The first evaluation of a class, locally and with
     Ray, took 1.6 and 4.4 ms for 5,000 nodes, 5.8 and 11 ms for 20,000, 60 and 28 ms for 100,000
     (2 shards on 2 busy cores)."""
-    ray_dry_runs_from_nodes: int = 1_000
-    """Number of nodes in one preemption dry run from which auto uses Ray; ray always does. Locally
-    and with Ray, dry runs took at best, with 4 pods per node, 3 and 10 ms for 100 nodes, 11 and
-    17 ms for 500, 30 and 22 ms for 1,000, 290 and 160 ms for 5,000; with 20 pods per node, 8 and
-    12, 40 and 27, 98 and 76, 630 and 310 ms (2 shards on 2 busy cores)."""
     shards: int = flag(0, "N", names="--ray-shards", min=0)
     """Number of evaluator actors; 0: one per CPU of Ray.
 
@@ -153,7 +148,7 @@ class EvaluatorSettings(_Checked):
     def _errors(self) -> Iterator[FieldError]:
         yield from self._one_of("evaluator", get_args(Evaluator))
         yield from self._one_of("binder", get_args(BinderChoice))
-        yield from self._not_negative("ray_from_nodes", "ray_dry_runs_from_nodes", "shards")
+        yield from self._not_negative("ray_from_nodes", "shards")
         yield from self._positive("ray_call_timeout", "ray_retry_period")
 
 
@@ -175,8 +170,6 @@ class SchedulerSettings(_Checked):
     """Time after which an unschedulable pod is retried without an event."""
     audit_period: float = 1.0
     """Interval at which an idle leader looks for unschedulable pods that would fit; 0: never."""
-    audit_sample: int = 64
-    """Number of pods checked each time."""
     decision_log: str = flag("memory", "DIR|memory|off", "Decisions")
     """Where decisions are kept for sched decisions and sched explain: a directory of this replica's
     own, memory (the last 16Mi), or off.
@@ -192,9 +185,7 @@ class SchedulerSettings(_Checked):
 
     def _errors(self) -> Iterator[FieldError]:
         yield from _endpoint_errors("api_endpoints", self.api_endpoints)
-        yield from self._positive(
-            "max_batch", "pod_max_in_unschedulable_pods_duration", "audit_sample"
-        )
+        yield from self._positive("max_batch", "pod_max_in_unschedulable_pods_duration")
         yield from self._not_negative("audit_period")
         if not self.decision_log:
             yield required("decision_log")
@@ -241,20 +232,10 @@ class ControllerSettings(_Checked):
 
     The first gets it at once.
     """
-    secondary_node_eviction_rate: float = 0.01
-    """The same in a large unhealthy zone; it is 0 in a small one."""
-    unhealthy_zone_threshold: float = 0.55
-    """Fraction of not Ready nodes, of which there are at least 3, in an unhealthy zone."""
-    large_cluster_size_threshold: int = 50
-    """Maximum number of nodes of a small zone."""
     terminated_pod_gc_threshold: int = flag(12_500, "N", _CONTROLLERS)
     """Finished pods to keep before the oldest are deleted; 0 keeps all."""
     pod_gc_period: float = 20.0
     """Interval of the pod garbage collection."""
-    pod_gc_quarantine: float = 40.0
-    """Time that a pod's node must be gone before the pod is deleted."""
-    writes_per_second: float = 100.0
-    """Max number of evictions and deletions per second, to limit the damage of a bug."""
     job_gangs: bool = False
     """Whether to make PodGroups of Jobs whose pods start together (gate WorkloadWithJob)."""
     controllers: tuple[str, ...] = flag(("*",), "NAME,-NAME,*", _CONTROLLERS)
@@ -282,21 +263,12 @@ class ControllerSettings(_Checked):
             "node_monitor_grace_period",
             "node_eviction_rate",
             "pod_gc_period",
-            "writes_per_second",
         )
-        yield from self._not_negative(
-            "secondary_node_eviction_rate",
-            "large_cluster_size_threshold",
-            "terminated_pod_gc_threshold",
-            "pod_gc_quarantine",
-        )
+        yield from self._not_negative("terminated_pod_gc_threshold")
         for given in self.controllers:
             name = given.removeprefix("-")
             if given != "*" and name not in CONTROLLERS.values():
                 yield not_supported("controllers", given, ("*", *sorted(CONTROLLERS.values())))
-        if not 0 < self.unhealthy_zone_threshold <= 1:
-            share = self.unhealthy_zone_threshold
-            yield invalid("unhealthy_zone_threshold", share, "not in (0, 1]")
         if self.node_monitor_grace_period <= self.node_monitor_period:
             grace = self.node_monitor_grace_period
             reason = f"must be greater than node_monitor_period ({self.node_monitor_period:g})"

@@ -68,7 +68,6 @@ class ControllerManager:
         self._queues = WriteQueues(
             cluster,
             fence,
-            settings.writes_per_second,
             clock=clock,
             count=faults.count,
             retry_later=self._retry_later,

@@ -18,11 +18,14 @@ from typing import NamedTuple
 from podsched.api.conditions import NODE_READY, condition_of
 from podsched.api.node_labels import REGION, ZONE
 from podsched.api.objects import Lease, Node, Timestamp
-from podsched.config.settings import ControllerSettings
 from podsched.term.controllers.controller import Instant
 
-_MANY = 2
-"""A zone is disrupted if more nodes than this are not Ready."""
+#: A zone is disrupted if more nodes than this, and at least this share, are not Ready
+#: (kube-controller-manager's --unhealthy-zone-threshold).
+_MANY, _UNHEALTHY = 2, 0.55
+#: Evictions per second in a disrupted zone of more than so many nodes; in smaller ones, none
+#: (--secondary-node-eviction-rate and --large-cluster-size-threshold).
+_SECONDARY_RATE, _LARGE = 0.01, 50
 
 
 class _LastReport(NamedTuple):
@@ -81,13 +84,12 @@ def zone_of(node: Node) -> str:
     return f"{labels.get(REGION, '')}/{labels.get(ZONE, '')}"
 
 
-def eviction_rates(
-    nodes: Iterable[tuple[str, bool]], settings: ControllerSettings
-) -> tuple[dict[str, float], bool]:
+def eviction_rates(nodes: Iterable[tuple[str, bool]], rate: float) -> tuple[dict[str, float], bool]:
     """Return the NoExecute taints per second by zone, and whether all zones are down.
 
-    ``nodes``: the zone of each node, and whether it is ready. If all zones are down, the fault is
-    assumed on this side, and no pod is evicted. Source: ComputeZoneState.
+    ``nodes``: the zone of each node, and whether it is ready. ``rate``: that of a healthy zone. If
+    all zones are down, the fault is assumed on this side, and no pod is evicted. Source:
+    ComputeZoneState.
     """
     ready: Counter[str] = Counter()
     others: Counter[str] = Counter()
@@ -99,10 +101,9 @@ def eviction_rates(
     rates: dict[str, float] = {}
     for zone in zones:
         # Also of a zone that is fully down (HealthyQPSFunc), as long as another is not.
-        rates[zone] = settings.node_eviction_rate
+        rates[zone] = rate
         size = ready[zone] + others[zone]
         is_partly_down = ready[zone] > 0 and others[zone] > _MANY
-        if is_partly_down and others[zone] / size >= settings.unhealthy_zone_threshold:
-            large = size > settings.large_cluster_size_threshold
-            rates[zone] = settings.secondary_node_eviction_rate if large else 0.0
+        if is_partly_down and others[zone] / size >= _UNHEALTHY:
+            rates[zone] = _SECONDARY_RATE if size > _LARGE else 0.0
     return rates, False

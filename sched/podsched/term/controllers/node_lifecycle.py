@@ -135,7 +135,7 @@ class NodeLifecycleController(Controller):
                 (zone, ready and not silent(name, now))
                 for name, (zone, ready) in self._health.items()
             ),
-            self._settings,
+            self._settings.node_eviction_rate,
         )
         if all_down != self._all_down:
             self._all_down = all_down

@@ -25,6 +25,8 @@ NODE_GONE = "PodGC: node no longer exists"
 _AT_ONCE = 2000
 """Max pods examined per call of ``work``: some 3 ms."""
 _PAUSE = 0.01
+_QUARANTINE = 40.0
+"""Seconds that a pod's node must be gone before the pod is deleted."""
 
 
 class PodGarbageCollector(Controller):
@@ -89,7 +91,7 @@ class PodGarbageCollector(Controller):
             self._writes.send(object_key(pod), eviction(pod, "", "", grace=0), lambda: None)
         for pod in self._orphans:
             node = pod.spec.node_name
-            if now - self._missing_since[node] >= self._settings.pod_gc_quarantine:
+            if now - self._missing_since[node] >= _QUARANTINE:
                 request = eviction(pod, REASON, NODE_GONE, grace=0)
                 # The informer may lack a node that exists: watches omit objects that cannot be
                 # decoded. The pods of such a node keep running.

@@ -29,6 +29,8 @@ _log = get_logger("controllers")
 
 #: Max pods evicted per call, and the burst of the rate limit.
 EVICT_AT_ONCE = 20
+#: Max evictions and deletions per second, to limit the damage of a bug.
+_EVICTIONS_PER_SECOND = 100.0
 #: Max objects patched, and deleted or created, per call.
 _MOST_PATCHES, _AT_ONCE = 500, 100
 #: Seconds after which a controller decides again, after a conflict and after another error.
@@ -134,7 +136,6 @@ class WriteQueues:
         self,
         cluster: ControlledCluster,
         fence: Fence,
-        writes_per_second: float,
         *,
         clock: Callable[[], float],
         count: Callable[[str, str], None],
@@ -145,7 +146,7 @@ class WriteQueues:
         self._clock = clock
         self._count = count
         self._retry_later = retry_later
-        self._limit = TokenBucket(writes_per_second, burst=EVICT_AT_ONCE)
+        self._limit = TokenBucket(_EVICTIONS_PER_SECOND, burst=EVICT_AT_ONCE)
         self._patches = self._outbox(partial(cluster.patch_many, fence=fence), _MOST_PATCHES)
         self._deletions = self._outbox(partial(cluster.delete_many, fence=fence), _AT_ONCE)
         self._creations = self._outbox(partial(cluster.create_many, fence=fence), _AT_ONCE)

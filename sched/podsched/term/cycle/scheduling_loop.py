@@ -58,6 +58,8 @@ PODS_A_TURN = 16
 #: Max seconds of processor time for collecting a batch of pods that must be compared. It is less
 #: than a turn has, because comparing pods with claims takes as long as deciding.
 COMPARING = 0.002
+#: Number of unschedulable pods that are checked at once while nothing else is to do.
+AUDITED = 64
 #: Max seconds that an ending loop waits for pods at Permit and PreBind.
 FINISH = 2.0
 
@@ -92,9 +94,7 @@ class SchedulingLoop(TermPart):
         self._decides = asyncio.Event()
         self._decides.set()
         self._recent = RecentEvents()
-        self._auditor = Auditor(
-            parts.state, parts.decider, self._recent, self._settings.audit_sample
-        )
+        self._auditor = Auditor(parts.state, parts.decider, self._recent, AUDITED)
 
     def _parts_of(self, given: LoopParts) -> TermParts:
         """Return these parts, and those that the cycles share."""
