@@ -90,13 +90,13 @@ class Headroom:
     fragmentation: Mapping[str, float]
 
 
-def headroom(world: World, ratios: tuple[int, ...] = RATIOS) -> Headroom:
+def headroom(world: World) -> Headroom:
     """Return what still fits; does not change the world."""
     nodes = world.cluster.nodes
     rows = _fitting(world, {})
     free = {name: _free(world, rows, name) for name in (CPU, MEMORY)}
     total = {name: int(nodes.allocatable(name)[rows].sum()) for name in (CPU, MEMORY)}
-    largest = {ratio: _largest_of_ratio(world, ratio, rows, free) for ratio in ratios}
+    largest = {ratio: _largest_of_ratio(world, ratio, rows, free) for ratio in RATIOS}
     counted = Counter(
         tuple(sorted(pod.cls.requests.items()))
         for row in rows.tolist()
