@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from podsched.lib.groups import lists_by_key
 from podsched.queues.objects import PODS
 from podsched.queues.topology import Domain, Exclusions, Topology, TopologyPods, TopologyRequest
 
@@ -40,9 +41,7 @@ def place(
 
     ``least_free``: pods without constraints go where the least room is (Kueue's TASProfileMixed).
     """
-    groups: dict[object, list[TopologyPods]] = {}
-    for index, pods in enumerate(pod_sets):
-        groups.setdefault(pods.group or index, []).append(pods)
+    groups = lists_by_key((pods.group or index, pods) for index, pods in enumerate(pod_sets))
     placed: dict[str, Placed] = {}
     used: dict[tuple[str, ...], dict[str, int]] = {}
     for members in groups.values():

@@ -12,6 +12,7 @@ from typing import Final
 
 from podsched.api.objects import Taint
 from podsched.api.tolerations import find_untolerated
+from podsched.lib.groups import lists_by_key
 from podsched.queues.amounts import amount_text
 from podsched.queues.assignment import (
     SEVERITY,
@@ -61,9 +62,8 @@ class Assigner:
         next one. The search ends with the first group that gets no flavor.
         """
         counts = counts or [pods.count for pods in self.workload.pod_sets]
-        groups: dict[object, list[int]] = {}
-        for index, pods in enumerate(self.workload.pod_sets):
-            groups.setdefault(pods.group or index, []).append(index)
+        numbered = enumerate(self.workload.pod_sets)
+        groups = lists_by_key((pods.group or index, index) for index, pods in numbered)
         done: list[PodSetAssignment] = []
         # Added up, not computed anew for each group: each pod of a unit may be a group of its own.
         taken = Counter[FlavorResource]()

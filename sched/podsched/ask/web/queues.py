@@ -9,6 +9,7 @@ from typing import Any, Final
 from podsched.api.conditions import condition_of
 from podsched.api.objects import AnyObject, ClusterQueue, Cohort, LocalQueue, object_key
 from podsched.api.quantity import QuantityError
+from podsched.lib.groups import lists_by_key
 from podsched.queues.amounts import amount, amount_text
 from podsched.queues.quota import Amounts, FlavorResource, Node
 from podsched.queues.shares import dominant_share
@@ -56,14 +57,12 @@ def _document(
 ) -> dict[str, Any]:
     named = {item.metadata.name: item for item in queues}
     forest = _snapshot(named.values(), cohorts).forest
-    joins: dict[str, list[LocalQueue]] = {}
-    for item in sorted(local_queues, key=object_key):
-        joins.setdefault(item.spec.cluster_queue, []).append(item)
-    below: dict[Node | None, list[Node]] = {}
+    by_name = sorted(local_queues, key=object_key)
+    joins = lists_by_key((item.spec.cluster_queue, item) for item in by_name)
     # In reverse order, as ``stack`` is popped from its end.
     nodes = [*forest.cohorts.values(), *forest.queues.values()]
-    for node in sorted(nodes, key=lambda one: (not one.is_cohort, one.name), reverse=True):
-        below.setdefault(node.parent, []).append(node)
+    nodes.sort(key=lambda one: (not one.is_cohort, one.name), reverse=True)
+    below = lists_by_key((node.parent, node) for node in nodes)
     rows: list[dict[str, Any]] = []
     stack = [(node, 0) for node in below.get(None, ())]
     while stack and len(rows) < MOST_QUEUES:

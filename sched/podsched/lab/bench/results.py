@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import median_high
 
 from podsched.lab.bench.plot import Points, line_chart
+from podsched.lib.groups import lists_by_key
 
 #: Throughput over time is shown in this many parts, of at least so many seconds.
 _PARTS, _SHORTEST_PART = 60, 0.1
@@ -189,8 +190,5 @@ class RepeatedResult:
         return throughput_chart(self.workload, series)
 
     def _by_process(self, name: str) -> dict[str, float]:
-        found: dict[str, list[float]] = {}
-        for run in self.runs:
-            for process, value in getattr(run, name).items():
-                found.setdefault(process, []).append(value)
+        found = lists_by_key(item for run in self.runs for item in getattr(run, name).items())
         return {process: median_high(values) for process, values in found.items()}

@@ -33,6 +33,7 @@ from podsched.api.queue_labels import QUEUE_NAME
 from podsched.api.resources import pod_requests
 from podsched.api.selectors import Selector, compile_selector
 from podsched.lab.placement import over_capacity, port_conflict, selects, unsuited
+from podsched.lib.groups import lists_by_key
 
 #: Violations of one kind that are reported; a wrong result tends to have thousands.
 MAX_REPORTED = 5
@@ -189,10 +190,9 @@ class _Placed:
     def __init__(self, nodes: Mapping[str, Node], pods: Sequence[Pod]) -> None:
         self._nodes = nodes
         self._pods = pods
-        self._by_label: dict[tuple[str, str], list[Pod]] = defaultdict(list)
-        for pod in pods:
-            for label in pod.metadata.labels.items():
-                self._by_label[label].append(pod)
+        self._by_label = lists_by_key(
+            (label, pod) for pod in pods for label in pod.metadata.labels.items()
+        )
 
     def anti_affinity_violations(self) -> Iterator[str]:
         """Yield pods whose required anti-affinity is violated in their domain."""
