@@ -78,19 +78,16 @@ class Cache(PodStates):
         then changes nothing.
         """
         try:
-            return self._apply_in_trial(kind, old, new)
+            trial = self.cluster.open_trial
+            if trial is None:
+                return self._apply(kind, old, new)
+            meta = (new if new is not None else old).metadata  # type: ignore[union-attr]
+            key = (kind, meta.namespace, meta.name)
+            return trial.apply_beneath(key, lambda: self._apply(kind, old, new))
         except QuantityError as error:
             assert new is not None  # Removing an object reads no amount.
             error.add_note(f'{kind} "{object_key(new)}"')
             raise
-
-    def _apply_in_trial(self, kind: str, old: Any | None, new: Any | None) -> Applied:
-        trial = self.cluster.open_trial
-        if trial is None:
-            return self._apply(kind, old, new)
-        meta = (new if new is not None else old).metadata  # type: ignore[union-attr]
-        key = (kind, meta.namespace, meta.name)
-        return trial.apply_beneath(key, lambda: self._apply(kind, old, new))
 
     def _apply(self, kind: str, old: Any | None, new: Any | None) -> Applied:
         if kind == "Pod":
