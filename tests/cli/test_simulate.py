@@ -168,11 +168,9 @@ def test_a_broken_scenario_has_its_error_and_the_rest_go_on(
     )
     file = tmp_path / ("s.jsonl.gz" if compressed else "s.jsonl")
     file.write_bytes(gzip.compress(text.encode()) if compressed else text.encode())
-    results = [
-        json.loads(line)
-        for line in sched.ok("simulate", "--scenarios", str(file)).split("\n")
-        if line
-    ]
+    done = sched("simulate", "--scenarios", str(file))
+    assert (done.code, done.err) == (1, f"error: {file}: 2 of 4 cases cannot be read or run\n")
+    results = [json.loads(line) for line in done.out.splitlines()]
     assert [result["id"] for result in results] == ["a", "broken", "line 3", "b"]
     assert [sorted(result) for result in results[1:3]] == [["error", "id"]] * 2
     assert results[3]["best"] == ["a"]
@@ -208,7 +206,7 @@ def test_queue_cases_are_a_result_a_line(sched: Commands, tmp_path: Path) -> Non
     case = {"id": "a", "kind": "available", "expect": {"available": {}}}
     file.write_text(json.dumps(case) + "\n{\n")
     done = sched("simulate", "--queue-cases", str(file))
-    assert done.code == 0
+    assert (done.code, done.err) == (1, f"error: {file}: 1 of 2 cases cannot be read or run\n")
     assert [json.loads(line)["agrees"] for line in done.out.splitlines()] == [True, False]
 
 
@@ -348,8 +346,9 @@ def test_allocation_cases_give_a_result_a_line_whatever_they_hold(
     case = allocation_case([{"name": "gpu-0"}], count=1)
     file = tmp_path / "cases.jsonl"
     file.write_text(f"{json.dumps(case)}\n\nnot json\n{json.dumps(case | {'slices': []})}\n")
-    lines = sched.ok("simulate", "--allocations", str(file)).splitlines()
-    first, broken, without = map(json.loads, lines)
+    done = sched("simulate", "--allocations", str(file))
+    assert (done.code, done.err) == (1, f"error: {file}: 1 of 3 cases cannot be read or run\n")
+    first, broken, without = map(json.loads, done.out.splitlines())
     assert (first["name"], first["outcome"]) == ("one", "allocated")
     assert first["allocations"][0]["devices"]["results"] == [
         {"request": "r", "driver": "gpu.example.com", "pool": "p", "device": "gpu-0"}
@@ -368,8 +367,9 @@ def test_selectors_give_a_result_a_line_whatever_they_hold(sched: Commands, tmp_
     without = case | {"device": {"driver": "b.example"}}
     lines = [json.dumps(case), "", "not json", json.dumps(without), '{"expression": "1 +"}']
     file.write_text("\n".join(lines))
-    results = map(json.loads, sched.ok("simulate", "--cel", str(file)).splitlines())
-    first, broken, failed, wrong = results
+    done = sched("simulate", "--cel", str(file))
+    assert (done.code, done.err) == (1, f"error: {file}: 1 of 4 cases cannot be read or run\n")
+    first, broken, failed, wrong = map(json.loads, done.out.splitlines())
     assert first == {
         "name": "memory",
         "outcome": "ok",

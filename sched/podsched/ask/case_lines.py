@@ -9,6 +9,10 @@ from typing import Any
 Result = dict[str, Any]
 
 
+class Broken(Result):
+    """The result of a case that cannot be read or run."""
+
+
 def described(error: Exception) -> Result:
     """Return an error as a part of a result."""
     return {"error": f"{type(error).__name__}: {error}"}
@@ -25,7 +29,7 @@ def results_of(
     """Yield the result of ``run`` per line that is not blank, with the case's name under ``key``.
 
     A case without a name is called after its line. ``read`` returns the case of a line. ``broken``
-    returns the result of a case that cannot be read or run.
+    returns what the result says, a ``Broken``, if a case cannot be read or run.
     """
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -37,4 +41,4 @@ def results_of(
             yield {key: name} | run(case)
         # A case may be wrong in any way, and must not end the run.
         except Exception as error:
-            yield {key: name} | broken(error)
+            yield Broken({key: name} | broken(error))

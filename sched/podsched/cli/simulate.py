@@ -17,7 +17,7 @@ import typer
 
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, Pod, key_of
-from podsched.ask.case_lines import described, results_of
+from podsched.ask.case_lines import Broken, described, results_of
 from podsched.ask.queue_cases.running import run_lines as run_queue_cases
 from podsched.ask.selector_cases import selector_results
 from podsched.ask.simulation import open_scenarios, simulate_lines
@@ -123,7 +123,8 @@ def simulate(source: ConfigSource, given: _Flags, cluster: ClusterSource) -> Non
     match. With --queue-cases, each line is a decision about job queues; each result says whether it
     is as expected. With --bundle, the decision in the file is repeated.
 
-    Ends with 0 if all pods fit, with 1 if one does not, and with 2 if a plugin failed.
+    Ends with 0 if all pods fit, with 1 if one does not, and with 2 if a plugin failed. For a file
+    of lines, ends with 0 if each could be read and run, with 1 otherwise.
     """
     # A plugin's traceback goes to standard error, as the results go to standard output.
     configure_logging("text", "warning")
@@ -342,19 +343,25 @@ def allocation_results(lines: Iterator[bytes], faults: Sequence[Fault]) -> Itera
 
 
 def print_results(path: Path, results: Results) -> None:
-    """Print the results of a file's cases; exit if the file cannot be read, or has no case."""
-    empty = True
+    """Print the results of a file's cases.
+
+    Exits if the file cannot be read, or has no case, and at its end if a case was broken.
+    """
+    cases = broken = 0
     with (
         fail_on(PluginError),
         fail_on(OSError, EOFError, zlib.error, about=path, code=USAGE),
         open_scenarios(path) as lines,
     ):
         for result in results(_bounded(lines, path)):
-            empty = False
+            cases += 1
+            broken += isinstance(result, Broken)
             print(json.dumps(result, separators=(",", ":"), sort_keys=True))
     sys.stdout.flush()
-    if empty:
+    if not cases:
         fail(f"{path}: no case in it; each line is one JSON document")
+    if broken:
+        fail(f"{path}: {broken} of {counted(cases, 'case')} cannot be read or run")
 
 
 def _bounded(lines: IO[bytes], path: Path) -> Iterator[bytes]:
