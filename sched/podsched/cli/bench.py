@@ -161,8 +161,12 @@ def bench(
     configure_logging("text", "warning")
     without = tuple(f"--without={name}" for name in given.without)
     options = replace(given, create_mode=given.mode or "batch", scheduler_arguments=without)
-    problems = []
-    for name, measure in _plan(workload, given, options):
+    benchmarks, problems = list(_plan(workload, given, options)), []
+    if given.plot is not None:
+        # Only after minutes would the chart show that it cannot be written.
+        with fail_on(OSError, about=f"--plot {given.plot}"):
+            given.plot.open("a").close()
+    for name, measure in benchmarks:
         result = measure()
         print(json.dumps(result.as_dict()) if given.as_json else "\n".join(result.lines()))
         sys.stdout.flush()
