@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from podsched.api.cel.errors import CompileError, EvaluationError
 from podsched.api.cel.syntax import conjuncts
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.requirements import Parts, Requirement
@@ -27,14 +28,14 @@ from podsched.framework.verdicts import Rows
 from podsched.lib.counted import listed
 from podsched.lib.groups import lists_by_key
 from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Candidates, Level
-from podsched.plugins.dynamic_resources.errors import AllocationError
+from podsched.plugins.dynamic_resources.errors import AllocationAborted, AllocationError
 from podsched.plugins.dynamic_resources.extended_claims import IN_MEMORY
 from podsched.plugins.dynamic_resources.in_use import DevicesInUse
 from podsched.plugins.dynamic_resources.model import DeviceID, Node
 from podsched.plugins.dynamic_resources.node_search import PodNeeds, candidates_on
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM
 from podsched.plugins.dynamic_resources.requests import make_levels
-from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
+from podsched.plugins.dynamic_resources.selectors import SelectorCompiler, quick_selector
 from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.rows.matching import match_terms
 from podsched.v1 import objects_pb2 as v1
@@ -44,6 +45,8 @@ from podsched.v1 import objects_pb2 as v1
 _MOST_MEASURED: Final = 16
 #: Max nodes that are compared with the measured ones, which takes 20 µs each.
 _MOST_ROWS: Final = 400
+#: Max characters of selectors whose terms are tried: compiling them takes some milliseconds.
+_LONGEST_TRIED: Final = 1024
 #: Max characters of a selector, and values of a device, that are shown.
 _LONGEST_SELECTOR: Final = 80
 _MOST_VALUES: Final = 3
@@ -328,14 +331,20 @@ def _missed(
 ) -> list[str]:
     """Return the terms of selectors that are false for a device, or fail; at least one."""
     whole = [expression or "" for expression in expressions]
-    terms = [term for expression in whole for term in conjuncts(expression)]
-    return [term for term in terms if not _holds(term, candidates, candidate)] or whole
+    if sum(map(len, whole)) > _LONGEST_TRIED:
+        return whole
+    try:
+        terms = [term for expression in whole for term in conjuncts(expression)]
+        return [term for term in terms if not _holds(term, candidates, candidate)] or whole
+    except AllocationAborted:
+        return whole
 
 
 def _holds(term: str, candidates: Candidates, candidate: Candidate) -> bool:
+    """Raise AllocationAborted if this takes too long."""
     try:
-        return candidates.select("", "", [term], candidate)
-    except AllocationError:
+        return quick_selector(candidates.features, term).matches(candidate.device.view)
+    except (CompileError, EvaluationError):
         return False
 
 

@@ -52,6 +52,17 @@ def selector_compiler(features: Features) -> SelectorCompiler:
     return partial(_compile, gates)
 
 
+def quick_selector(features: Features, expression: str) -> Selector:
+    """Compile a selector, also while decisions are held back.
+
+    Raises CompileError; AllocationAborted if evaluating it takes more than some milliseconds.
+    """
+    selector = selector_compiler(features)(expression)
+    if selector.estimated_cost > _QUICK:
+        raise AllocationAborted
+    return selector
+
+
 @lru_cache(_KEPT)
 def _compile(gates: device_selectors.Features, expression: str) -> device_selectors.Selector:
     return device_selectors.compile_selector(expression, features=gates)
