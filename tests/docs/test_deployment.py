@@ -124,6 +124,16 @@ def test_each_scheduler_keeps_its_decisions_on_a_volume_of_its_own() -> None:
     assert len(kept) == len(schedulers)
 
 
+def test_a_new_volume_belongs_to_the_user_as_its_directory_in_the_image_does() -> None:
+    roles = re.search(r"for role in ([a-z -]+);", DOCKERFILE)
+    assert roles
+    owned = {f"/certs/{role}" for role in roles[1].split()}
+    owned |= set(re.findall(r"(?<=/owned)/\S+", DOCKERFILE))
+    for service in (*OURS, *RAY, *ETCD):
+        paths = {volume.split(":")[1] for volume in SERVICES[service].get("volumes", [])}
+        assert paths <= owned, service
+
+
 def mounts(service: str) -> dict[str, str]:
     """Where a service sees certificates, and how."""
     parts = [volume.split(":") for volume in SERVICES[service]["volumes"]]
