@@ -112,6 +112,27 @@ def test_a_local_queue_of_no_cluster_queue_is_shown_with_the_name_that_it_has(
     ]
 
 
+@pytest.mark.parametrize(
+    ("good", "wrong", "where"),
+    [
+        ("nominalQuota: 8", "nominalQuota: 8x", 'ClusterQueue "research"'),
+        (
+            "spec: {clusterQueue: research}",
+            "spec: {clusterQueue: research, fairSharing: {weight: 8x}}",
+            'LocalQueue "default/research"',
+        ),
+    ],
+)
+def test_a_wrong_amount_is_named_with_its_object(
+    sched: Commands, tmp_path: Path, good: str, wrong: str, where: str
+) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(QUEUES.replace(good, wrong))
+    done = sched("queues", "-f", str(path))
+    assert done.code == 1
+    assert done.err.startswith(f'error: {where}: "8x": ')
+
+
 def test_a_table_fits_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     quota = {"flavor": "on-demand", "resource": "example.com/gpu", "quota": "8", "used": "8"}

@@ -15,7 +15,7 @@ from podsched.cache.cache import Cache
 from podsched.cache.changes import NOTHING, Applied
 from podsched.serve.client.informer import Event
 from podsched.telemetry.logs import get_logger
-from podsched.term.admission.changes import READERS
+from podsched.term.admission.changes import check_readable
 from podsched.term.faulty_pods import FaultyPods
 
 _log = get_logger("scheduler")
@@ -72,8 +72,8 @@ class SetAside:
             self._set_aside(event, item, verdict, before)
         else:
             try:
-                if item is not None and event.kind in READERS:
-                    READERS[event.kind](item)
+                if item is not None:
+                    check_readable(event.kind, item)
                 return cache.apply(event.kind, event.old, item)
             except Exception as error:
                 if item is None:

@@ -14,7 +14,7 @@ from podsched.config.load import SchedulerConfiguration
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import stored_group
 from podsched.term.admission.admission import Admission
-from podsched.term.admission.changes import READERS
+from podsched.term.admission.changes import check_readable
 from podsched.term.admission.units import DEFAULT_QUEUE
 from podsched.v1 import objects_pb2 as v1
 
@@ -46,8 +46,7 @@ def fill(
         if obj is not None:
             kind = kind_of(obj).name
             try:
-                if kind in READERS:
-                    READERS[kind](obj)
+                check_readable(kind, obj)
                 cache.apply(kind, None, obj)
             except ValueError:
                 if not skips_unusable:

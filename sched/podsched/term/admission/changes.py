@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from podsched.api.kinds import QUEUE_KINDS
+from podsched.api.objects import AnyObject, object_key
 from podsched.queues.stored import read_cluster_queue, read_cohort
 from podsched.term.admission.devices import CLAIM
 from podsched.term.admission.histories import stored_history, weight_of
@@ -15,13 +16,25 @@ from podsched.term.admission.requeuing import EVICTED
 REBUILD_KINDS: Final = frozenset({*QUEUE_KINDS, "DeviceClass"})
 #: All kinds that queues depend on, besides Pod and Node.
 RELEVANT_KINDS: Final = REBUILD_KINDS | {"Namespace", "PodGroup", CLAIM}
-#: By kind, a function that reads the values of an object as queues do. It raises ValueError if it
-#: cannot. Such an object must not get into the cache, or no queue could be read any more.
-READERS: Final[Mapping[str, Callable[[Any], object]]] = {
+#: By kind, a function that reads the values of an object as queues do.
+_READERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "ClusterQueue": read_cluster_queue,
     "Cohort": read_cohort,
     "LocalQueue": lambda item: (weight_of(item), stored_history(item)),
 }
+
+
+def check_readable(kind: str, item: AnyObject) -> None:
+    """Raise ValueError, with the object as a note, if queues cannot read an object's values.
+
+    Such an object must not get into the cache, or no queue could be read any more.
+    """
+    if kind in _READERS:
+        try:
+            _READERS[kind](item)
+        except ValueError as error:
+            error.add_note(f'{kind} "{object_key(item)}"')
+            raise
 
 
 def matters(kind: str, old: Any | None, new: Any | None) -> bool:
