@@ -7,7 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from podsched.lib.tls_intake import MAX_HANDSHAKE, TURN_SECONDS, TlsIntake, TlsTurns
+from podsched.lib.tls_intake import (
+    MAX_ANSWERS,
+    MAX_HANDSHAKE,
+    TURN_SECONDS,
+    TlsIntake,
+    TlsTurns,
+)
 
 pytestmark = pytest.mark.looptime
 
@@ -73,7 +79,7 @@ def intake_of(tls: Tls, turns: TlsTurns) -> tuple[TlsIntake, Socket]:
     intake = TlsIntake(socket, "a", lambda _: None, lambda: None, turns)
     intake.data_received(b"hello")
     intake.set_protocol(tls)
-    intake.secured()
+    intake.secured(lambda: 0)
     intake.resume_reading()
     return intake, socket
 
@@ -189,7 +195,7 @@ async def test_a_long_request_right_behind_the_handshake_is_taken() -> None:
     tls = Tls(work, 0.0)
     intake.set_protocol(tls)
     intake.resume_reading()
-    intake.secured()
+    intake.secured(lambda: 0)
     await asyncio.sleep(1)
     assert tls.taken == 2 * MAX_HANDSHAKE
 
@@ -205,3 +211,16 @@ async def test_what_arrives_while_tls_has_paused_waits() -> None:
     intake.resume_reading()
     assert tls.taken == len(b"hellomore")
     assert socket.reading
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_a_client_that_asks_for_changes_of_keys_must_read_the_answers(reads: bool) -> None:
+    work = Work()
+    tls = Tls(work, 0.0)
+    intake, socket = intake_of(tls, TlsTurns(lambda: work.seconds))
+    intake.secured(lambda: tls.taken)  # each byte is answered with another one
+    for _ in range(4):
+        intake.data_received(bytes(MAX_ANSWERS // 2))
+        if reads:
+            intake.resume_writing()
+    assert socket.is_closing() is not reads

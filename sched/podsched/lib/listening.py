@@ -194,7 +194,7 @@ class Listener:
             error.__traceback__ = None
             return
         if secured is not None:
-            intake.secured()
+            intake.secured(secured.get_write_buffer_size)
             connection.listen_to(secured)
 
 

@@ -26,6 +26,9 @@ _PIECE: Final = 2 << 10
 #: Max bytes of a handshake from the client: a usual chain of certificates has up to 10 KiB. One of
 #: 98 KB in which all have the same name takes OpenSSL 105 ms.
 MAX_HANDSHAKE: Final = 32 << 10
+#: Max bytes that TLS itself answers while the client does not read: each change of keys may ask for
+#: one of the server's, of as many bytes.
+MAX_ANSWERS: Final = 64 << 10
 #: Seconds for which a connection may decrypt in one turn: a request takes 0.05 ms.
 TURN_SECONDS: Final = 0.25e-3
 #: Share of the loop's time for work that takes turns, and seconds of turns that may be taken in
@@ -124,6 +127,9 @@ class TlsIntake(asyncio.Protocol):
         #: Whether all bytes take turns, as they belong to a handshake; and how many these were.
         self._is_handshake = True
         self._handshake_bytes = 0
+        #: Bytes that wait to be sent; and how many TLS itself has added since the client has read.
+        self._unsent: Callable[[], int] = int
+        self._answers = 0
         #: Seconds of work that count, and when they were counted last.
         self._spent = self._counted_at = 0.0
         transport.set_protocol(self)
@@ -137,9 +143,10 @@ class TlsIntake(asyncio.Protocol):
         assert isinstance(protocol, asyncio.BufferedProtocol)
         self._tls = protocol
 
-    def secured(self) -> None:
-        """Note that the handshake is complete."""
+    def secured(self, unsent: Callable[[], int]) -> None:
+        """Note that the handshake is complete. unsent: returns the bytes that wait to be sent."""
         self._is_handshake = False
+        self._unsent = unsent
 
     def pause_reading(self) -> None:
         """Pass on nothing until ``resume_reading``."""
@@ -198,6 +205,7 @@ class TlsIntake(asyncio.Protocol):
                 self._unfed = memoryview(b"")
                 return
             piece, self._unfed = self._unfed[:_PIECE], self._unfed[_PIECE:]
+            unsent = self._unsent()
             try:
                 self._tls.get_buffer(len(piece))[: len(piece)] = piece  # type: ignore[index]
                 self._tls.buffer_updated(len(piece))
@@ -205,6 +213,9 @@ class TlsIntake(asyncio.Protocol):
                 self._transport.abort()  # as asyncio does when bytes arrive
                 raise
             self._spent = before + self._turns.clock() - began
+            self._answers += self._unsent() - unsent
+            if self._answers > MAX_ANSWERS:
+                self._transport.abort()
             if self._is_handshake:
                 # No more in this turn: only after it, ``secured`` tells whether that was the end.
                 self._handshake_bytes += len(piece)
@@ -220,6 +231,7 @@ class TlsIntake(asyncio.Protocol):
             self._tls.pause_writing()
 
     def resume_writing(self) -> None:
+        self._answers = 0
         if self._tls is not None:
             self._tls.resume_writing()
 
