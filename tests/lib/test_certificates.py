@@ -24,6 +24,8 @@ from podsched.lib.certificates import (
     describe,
     new_authority,
     read_signing_request,
+    subject_of,
+    user_in,
     write_new,
 )
 
@@ -141,6 +143,30 @@ def test_a_certificate_with_a_key_of_an_unknown_kind_is_refused() -> None:
     unknown = altered_certificate("06072a8648ce3d0201", "06072a8648ce3d0209")
     with pytest.raises(CertificateError, match=r"^crt: cannot be read: Unknown key type"):
         check_pair(unknown, b"", ("crt", "key"))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_name_that_is_longer_than_certificates_permit_is_read_without_a_warning() -> None:
+    name = "u" * 65
+    with pytest.warns(UserWarning, match="length"):
+        long = x509.NameAttribute(x509.NameOID.COMMON_NAME, name, _validate=False)
+    key, subject = ec.generate_private_key(ec.SECP256R1()), x509.Name([long])
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    pem = request.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    assert read_signing_request(pem).user == name
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(NOW)
+        .not_valid_after(NOW)
+        .sign(key, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(Encoding.PEM)
+    assert (subject_of(pem).user, user_in(pem)) == (name, name)
+    assert [(each.subject, each.issuer) for each in describe(pem, "f")] == [(f"CN={name}",) * 2]
 
 
 def altered_request(old: bytes, new: bytes) -> bytes:

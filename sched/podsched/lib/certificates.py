@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -114,12 +115,21 @@ class SigningRequest:
     others: bool
 
 
+def _any_length() -> warnings.catch_warnings[None]:
+    """Silence the library about names that others made longer than RFC 5280 permits.
+
+    As in Kubernetes, such names are read; they are only not certified (``_name``).
+    """
+    return warnings.catch_warnings(action="ignore", category=UserWarning)
+
+
 def read_signing_request(pem: bytes) -> SigningRequest:
     """Read a certificate signing request. Raises CertificateError for an unusable one."""
     request = _signing_request(pem)
     try:
         names = _alternative_names(request.extensions)
-        subject = request.subject
+        with _any_length():
+            subject = request.subject
     except _MALFORMED as error:
         raise CertificateError(f"the request cannot be read: {error}") from None
     users = _values(subject, NameOID.COMMON_NAME)
@@ -224,7 +234,8 @@ def _reading(pem: bytes, source: str) -> Iterator[list[x509.Certificate]]:
     except ValueError as error:
         raise CertificateError(f"{source}: no certificate in PEM format") from error
     try:
-        yield certificates
+        with _any_length():
+            yield certificates
     except _MALFORMED as error:
         raise CertificateError(f"{source}: cannot be read: {error}") from error
 
@@ -305,7 +316,8 @@ def subject_of(pem: bytes) -> Subject:
     except ValueError as error:
         raise CertificateError("no certificate in PEM format") from error
     try:
-        subject = certificate.subject
+        with _any_length():
+            subject = certificate.subject
     except _MALFORMED as error:  # a name that is no text
         raise CertificateError("its subject cannot be read") from error
     users = _values(subject, NameOID.COMMON_NAME)
@@ -346,7 +358,8 @@ def check_may_serve(pem: bytes, source: str) -> None:
 
 def user_in(pem: bytes) -> str:
     """Return the common name in the first certificate of a valid PEM file; "" if it has none."""
-    subject = x509.load_pem_x509_certificates(pem)[0].subject
+    with _any_length():
+        subject = x509.load_pem_x509_certificates(pem)[0].subject
     return next(iter(_values(subject, NameOID.COMMON_NAME)), "")
 
 
