@@ -23,7 +23,7 @@ import grpc
 from podsched.lib.backoff import Backoff
 from podsched.lib.server_health import leave_silent_servers
 from podsched.serve.store.connection import Connection, EtcdOptions
-from podsched.serve.store.errors import Closed, Unavailable
+from podsched.serve.store.errors import Closed, MaybeApplied, Unavailable
 from podsched.serve.store.leader import LeaderSearch
 from podsched.serve.store.member_health import MemberHealth
 from podsched.serve.store.members import Members
@@ -35,6 +35,10 @@ RETRY_FIRST, RETRY_MOST = 0.05, 1.0
 #: Seconds for a member to accept a connection before another one is tried; doubled each time that
 #: all were tried.
 FIRST_DIAL = 0.3
+#: Seconds in which writes that were sent before are answered once etcd has elected another leader.
+#: The new leader knows within milliseconds which of them it has. etcd answers those that are lost
+#: only after 7 s, though the member is well: pods created then waited for 5.5 s.
+LOST_AFTER = 0.5
 
 
 class Endpoints:
@@ -57,6 +61,8 @@ class Endpoints:
         self.health = MemberHealth(self.members, self.token, self.leader, self._note_term)
         self._watching: tuple[asyncio.Task[None], ...] = ()
         self._elects = elects
+        #: The time limits of the writes in flight.
+        self._limits: set[asyncio.Timeout] = set()
         self.raft_term = 0
         """The highest Raft term seen in an answer; 0 before the first, also of a restored etcd."""
 
@@ -79,6 +85,10 @@ class Endpoints:
         if before and self.raft_term > before:
             self.leader.forget()
             self._elects()
+            until = asyncio.get_running_loop().time() + LOST_AFTER
+            for limit in self._limits:
+                if not limit.expired():
+                    limit.reschedule(min(limit.when() or until, until))
 
     def begin_anew(self) -> None:
         """Forget the Raft term: an etcd that was restored from a backup counts its terms anew."""
@@ -141,10 +151,7 @@ class Endpoints:
             if safe:  # leave time for the other endpoints if this one hangs
                 timeout = min(timeout, self.options.request_timeout / len(self.members))
             try:
-                with connection.failing():
-                    metadata = await self.token.metadata(connection)
-                    call = method(connection)
-                    answer = await call(request, timeout=timeout, metadata=metadata)
+                answer = await self._ask(connection, method, request, timeout, safe=safe)
                 self._note_term(answer.header.raft_term)
                 return answer
             except grpc.aio.AioRpcError as error:
@@ -161,6 +168,29 @@ class Endpoints:
                 self._check_open()  # closing the channels cancels the calls on them
                 raise
             await asyncio.sleep(delay)
+
+    async def _ask(
+        self,
+        connection: Connection,
+        method: Callable[[Connection], Any],
+        request: Any,
+        timeout: float,
+        *,
+        safe: bool,
+    ) -> Any:
+        """Make a call once. Raises AioRpcError, and MaybeApplied for a write that is lost."""
+        limit = asyncio.timeout(None)
+        if not safe:
+            self._limits.add(limit)
+        try:
+            async with limit:
+                with connection.failing():
+                    metadata = await self.token.metadata(connection)
+                    return await method(connection)(request, timeout=timeout, metadata=metadata)
+        except TimeoutError:
+            raise MaybeApplied("etcd: no answer, and another leader was elected") from None
+        finally:
+            self._limits.discard(limit)
 
     async def close(self) -> None:
         """Close all connections; calls on them end with ``Closed``."""
