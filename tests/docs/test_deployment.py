@@ -47,6 +47,15 @@ def test_all_parts_are_there() -> None:
     assert all("healthcheck" in SERVICES[name] for name in (*PROCESSES, *RAY, *ETCD))
 
 
+def test_each_image_is_built_once_as_its_target_and_not_pulled() -> None:
+    built = [(s["image"], s["build"]["target"]) for s in SERVICES.values() if "build" in s]
+    images = {SERVICES[name]["image"] for name in (*OURS, *RAY, *ETCD)}
+    assert sorted(built) == sorted(
+        (image, image.partition(":")[0].removeprefix("podsched-")) for image in images
+    )
+    assert all(SERVICES[n]["pull_policy"] == "never" for n in (*OURS, *RAY, *ETCD))
+
+
 @pytest.mark.parametrize("service", PROCESSES)
 def test_the_commands_are_ones_that_sched_takes(service: str) -> None:
     name, *arguments = SERVICES[service]["command"]
