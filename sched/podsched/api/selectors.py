@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, cast
 
+from podsched.api.names import label_value, qualified_name
 from podsched.api.objects import LabelSelector
 from podsched.lib.remembering import remember_short
 
@@ -241,18 +242,24 @@ class _Parser:
     def _requirement(self) -> Requirement:
         if self._peek() == "!":
             self._next()
-            return Requirement(self._word("identifier"), "DoesNotExist")
-        key = self._word("identifier")
+            return Requirement(self._key(), "DoesNotExist")
+        key = self._key()
         token = self._peek()
         if token in ("", ","):
             return Requirement(key, "Exists")
         self._next()
         if token in _WORDS:
-            return requirement(key, _WORDS[token], tuple(self._values()))
+            return _checked(key, _WORDS[token], self._values())
         if token not in _SYMBOLIC:
             raise self._error(f"found '{token}', expected: in, notin, =, ==, !=, >, <")
         value = "" if self._peek() in ("", ",") else self._word("value")
-        return requirement(key, _SYMBOLIC[token], (value,))
+        return _checked(key, _SYMBOLIC[token], [value])
+
+    def _key(self) -> str:
+        key = self._word("identifier")
+        if wrong := qualified_name(key):
+            raise SelectorError(f'<nil>: Invalid value: "{key}": {"; ".join(wrong)}')
+        return key
 
     def _values(self) -> list[str]:
         if self._next() != "(":
@@ -265,6 +272,16 @@ class _Parser:
                 return values
             if token != ",":
                 raise self._error(f"found '{token}', expected: ',' or ')'")
+
+
+def _checked(key: str, operator: Operator, values: list[str]) -> Requirement:
+    """Return a requirement whose values labels can have. Raises SelectorError as Kubernetes."""
+    found = requirement(key, operator, tuple(values))
+    for index, value in enumerate(sorted(found.values)):
+        for wrong in label_value(value):
+            where = f'values[{index}][{key}]: Invalid value: "{value}"'
+            raise SelectorError(f"{where}: {wrong}")
+    return found
 
 
 @remember_short(1024, _MOST_CACHED)
