@@ -71,6 +71,13 @@ def test_nodes_are_added_to_the_domain_that_holds_most() -> None:
     assert changes(told([*room, group, *members]))["node"] == "add a node like b"
 
 
+def test_a_label_that_no_node_has_is_told() -> None:
+    group, members = gang("train", 2, 2, topology=ZONE)
+    answer = told([of_size("a", 2), group, *members])
+    assert list(answer.notes) == ["No node has the label zone."]
+    assert changes(answer)["topology"] == "do not require zone"
+
+
 def test_the_narrowest_wider_label_that_is_enough_is_told() -> None:
     group, members = gang("train", 4, 4, topology=RACK)
     found = changes(told([*racks(), group, *members]))

@@ -67,7 +67,8 @@ def explain_pod_group(
         return
     domains = asked.domains()
     if isinstance(domains, Status):
-        answer.notes.append(domains.message)
+        unlabelled = f"No node has the label {group.topology_key}."
+        answer.notes.append(domains.message if asked.scheduled or group.levels else unlabelled)
         domains = []
     standing.domains.extend(domains[:MAX_DOMAINS])
     standing.all_domains = len(domains)
