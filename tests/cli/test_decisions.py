@@ -113,6 +113,7 @@ def test_decisions_are_exported_as_parquet(directory: Path, tmp_path: Path) -> N
     ("arguments", "message"),
     [
         (["--file", "/nowhere"], "error: --file: /nowhere: no such directory"),
+        (["--file", "/"], "error: --file: /: no decision log: give one replica's --decision-log, "),
         (["--since", "soon"], 'error: --since: "soon" is neither a duration such as 10m nor'),
         (["--since", "-1m"], 'error: --since: "-1m" is neither a duration such as 10m nor'),
         (["node/n1"], 'error: "node/n1" is not the name of a pod'),

@@ -215,7 +215,11 @@ def _in_directory(directory: Path) -> Look:
     if not directory.is_dir():
         fail(f"--file: {directory}: no such directory", USAGE)
     if not segment_paths(directory) and not (directory / "lock").is_file():
-        fail(f"--file: {directory}: not the --decision-log of a scheduler", USAGE)
+        fail(
+            f"--file: {directory}: no decision log: give one replica's --decision-log, such as "
+            "decisions/scheduler-0 in the --data-dir of sched up",
+            USAGE,
+        )
 
     async def look(request: DecisionsRequest) -> Sequence[DecisionRecord]:
         garbled: list[str] = []
