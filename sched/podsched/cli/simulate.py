@@ -123,8 +123,8 @@ def simulate(source: ConfigSource, given: _Flags, cluster: ClusterSource) -> Non
     match. With --queue-cases, each line is a decision about job queues; each result says whether it
     is as expected. With --bundle, the decision in the file is repeated.
 
-    Ends with 0 if all pods fit, with 1 if one does not, and with 2 if a plugin failed. For a file
-    of lines, ends with 0 if each could be read and run, with 1 otherwise.
+    Ends with 0 if all pods fit and none is lost or blocked, with 1 otherwise, and with 2 if a
+    plugin failed. For a file of lines, ends with 0 if each could be read and run, with 1 otherwise.
     """
     # A plugin's traceback goes to standard error, as the results go to standard output.
     configure_logging("text", "warning")
