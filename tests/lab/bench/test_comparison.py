@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.lab.bench.comparison import ComparisonResult, Turn, order, throughput
+from podsched.lab.bench.comparison import ComparisonResult, Turn, order, throughput, too_fast
 
 
 def turn(scheduler: str, rate: float, **more: object) -> Turn:
@@ -34,6 +34,14 @@ def test_the_throughput_counts_from_when_the_scheduler_leads_to_the_last_binding
 
 def test_the_throughput_of_no_pods_is_zero() -> None:
     assert throughput([], began=9.0) == 0.0
+
+
+def test_a_turn_that_is_over_before_the_clock_starts_is_a_problem() -> None:
+    assert too_fast(bound=5, rate=throughput([8.0, 8.5], began=9.0)) == [
+        "the pods were bound before its lease was seen: measure more pods"
+    ]
+    assert too_fast(bound=5, rate=throughput([9.5], began=9.0)) == []
+    assert too_fast(bound=0, rate=0.0) == []
 
 
 def test_the_ratio_is_that_of_the_medians() -> None:
@@ -69,6 +77,11 @@ def test_the_report_names_what_was_measured_with_what() -> None:
     assert "  API server: v1.36.2" in lines
     assert "  load average: 0.5 to 2.5 when turns began" in lines
     assert " ".join(lines[-1].split()) == "W podsched 500 300 to 600 3.3 2.5 to 4.0 400"
+
+
+def test_a_single_round_is_one_round() -> None:
+    once = result(turn("kube-scheduler", 1.0), turn("podsched", 10.0))
+    assert once.lines()[0] == "compare: 10 nodes, 100 pods, 1 round; medians"
 
 
 def test_a_ratio_to_an_unknown_throughput_is_zero() -> None:

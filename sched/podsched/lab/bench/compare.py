@@ -37,7 +37,14 @@ from podsched.api.objects import Node, Pod, key_of
 from podsched.app.supervisor import ManagedProcess, ProcessFailed, ProcessSpec
 from podsched.lab.bench import ops
 from podsched.lab.bench.cluster import LOOK_EVERY, PodWatch, Progress, each, watching
-from podsched.lab.bench.comparison import KUBE_SCHEDULER, ComparisonResult, Turn, order, throughput
+from podsched.lab.bench.comparison import (
+    KUBE_SCHEDULER,
+    ComparisonResult,
+    Turn,
+    order,
+    throughput,
+    too_fast,
+)
 from podsched.lab.bench.control_plane import (
     ControlPlane,
     NotComparableError,
@@ -195,7 +202,7 @@ class _Runner:
             mine = [pod for pod in found if pod.metadata.namespace == namespace]
         self._pods.bound.clear()
         bound = {key_of(pod) for pod in mine if pod.spec.node_name}
-        problems = [*unbound(keys, bound), *violations(nodes, mine)]
+        problems = [*unbound(keys, bound), *too_fast(len(bound), rate), *violations(nodes, mine)]
         return Turn(
             workload.name, scheduler, len(nodes), len(pods), len(bound), rate, cpu, load, problems
         )

@@ -9,6 +9,8 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+from podsched.lib.counted import counted
+
 KUBE_SCHEDULER, PODSCHED = "kube-scheduler", "podsched"
 #: What the ratio divides: the second's throughput by the first's.
 SCHEDULERS = KUBE_SCHEDULER, PODSCHED
@@ -33,6 +35,13 @@ def throughput(bound_at: Iterable[float], began: float) -> float:
     times = list(bound_at)
     seconds = max(times, default=began) - began
     return len(times) / seconds if seconds > 0 else 0.0
+
+
+def too_fast(bound: int, rate: float) -> list[str]:
+    """Return a line if pods were bound, all of them before the clock started; nothing otherwise."""
+    if bound and not rate:
+        return ["the pods were bound before its lease was seen: measure more pods"]
+    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +162,11 @@ class ComparisonResult:
 
     def lines(self) -> list[str]:
         first = self.turns[0]
-        rounds = len(self.turns) // len(SCHEDULERS) // len(self.compared)
+        rounds = counted(len(self.turns) // len(SCHEDULERS) // len(self.compared), "round")
         loads = [turn.load for turn in self.turns]
         heads = [*_HEADS, *(f"{process} us/pod" for process in _COLUMNS)]
         return [
-            f"compare: {first.nodes:,} nodes, {first.pods:,} pods, {rounds} rounds; medians",
+            f"compare: {first.nodes:,} nodes, {first.pods:,} pods, {rounds}; medians",
             *(f"  {name}: {text}" for name, text in self.about.items()),
             f"  load average: {min(loads):.1f} to {max(loads):.1f} when turns began",
             *_table([heads, *(row for each in self.compared for row in each.rows())]),
