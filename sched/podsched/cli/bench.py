@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as ProgressBar
 
 from podsched.app.supervisor import ProcessFailed
-from podsched.cli.errors import FAILED, USAGE, fail, fail_on, file_or_fail
+from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, fail_on, file_or_fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.printers import aligned
 from podsched.cli.unknown_names import suggestion
@@ -47,7 +47,7 @@ from podsched.lab.bench.scale import BOUND, ScaleLimits, run_scale
 from podsched.lab.bench.scale import NODES as SCALE_NODES
 from podsched.lab.bench.soak import MOST_GROWTH, NODES, PODS, run_soak
 from podsched.lab.bench.workload_file import MOST, builtin_workloads, load_workloads, sized
-from podsched.serve.client.errors import ClientError
+from podsched.serve.client.errors import ClientError, Unavailable
 from podsched.serve.store.errors import StoreError
 from podsched.telemetry.log_output import configure_logging
 
@@ -305,5 +305,7 @@ def _with_progress(measure: Callable[[Progress], Coroutine[Any, Any, R]]) -> R:
             return asyncio.run(measure(progress))
     except (ConfigError, NotComparableError) as exc:
         fail(str(exc), USAGE)
+    except Unavailable as exc:
+        fail(str(exc), UNREACHABLE)
     except (ClientError, StoreError, ProcessFailed, TimeoutError) as exc:
         fail(str(exc) or "timed out", FAILED)

@@ -59,7 +59,7 @@ from podsched.lab.bench.verify import unbound, violations
 from podsched.lab.bench.workload_file import sized
 from podsched.lib.network import free_port
 from podsched.lib.tasks import TaskSet
-from podsched.serve.client.errors import AlreadyExists, NotFound
+from podsched.serve.client.errors import AlreadyExists, NotFound, Unavailable
 from podsched.serve.kube.access import from_kubeconfig
 from podsched.serve.kube.http import MERGE_PATCH, KubeHttp
 from podsched.serve.kube.informer import KubeInformer
@@ -74,9 +74,11 @@ NODES, PODS = 5000, 2000
 _IN_FLIGHT = 32
 #: Requests per second that each scheduler may send, far above what an API server answers.
 _QPS, _BURST = 5000, 10000
-#: Max seconds until a scheduler leads, until it has bound all pods, of a request that deletes a
-#: whole collection, and until the controller manager has emptied a namespace.
-_LEADS_WITHIN, _BINDS_WITHIN, _REQUEST_WITHIN, _GONE_WITHIN = 120.0, 600.0, 300.0, 120.0
+#: Max seconds until the API server first answers, until a scheduler leads, until it has bound all
+#: pods, of a request that deletes a whole collection, and until the controller manager has emptied
+#: a namespace.
+_ANSWERS_WITHIN, _LEADS_WITHIN, _BINDS_WITHIN = 10.0, 120.0, 600.0
+_REQUEST_WITHIN, _GONE_WITHIN = 300.0, 120.0
 #: Seconds of CPU in a second that still count as idle, and seconds to become idle.
 _IDLE, _IDLE_WITHIN = 0.05, 30
 _LABEL = "bench.podsched/run"
@@ -117,7 +119,7 @@ async def run_compare(options: CompareOptions, progress: Progress) -> Comparison
             from_kubeconfig(plane.kubeconfig), timeout=_REQUEST_WITHIN, wait_for_server=False
         )
         stack.push_async_callback(http.close)
-        served = str((await http.request("GET", "/version")).get("gitVersion"))
+        served = await version_served(http)
         check_versions(version, served)
         others = await _others(http)
         if others and not options.shared:
@@ -147,6 +149,16 @@ async def _turns(runner: _Runner, options: CompareOptions, progress: Progress) -
         progress("turns", number, len(planned))
         turns.append(await runner.turn(workload, scheduler))
     return turns
+
+
+async def version_served(http: KubeHttp) -> str:
+    """Return the version of a cluster. Raises ClientError, Unavailable if none answers soon."""
+    try:
+        async with asyncio.timeout(_ANSWERS_WITHIN):
+            return str((await http.request("GET", "/version")).get("gitVersion"))
+    except (Unavailable, TimeoutError) as error:
+        why = str(error) or f"no answer within {_ANSWERS_WITHIN:g} s"
+        raise Unavailable(f"{http.access.server}: {why}") from error
 
 
 async def _others(http: KubeHttp) -> str:
