@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import gzip
+import socket
 import types
 
 import aiohttp
@@ -12,7 +14,7 @@ from aiohttp import web, web_protocol
 
 from podsched.lib.listening import Connection, Listener
 from podsched.telemetry.http_protocol import protocols
-from podsched.telemetry.http_server import serve_application
+from podsched.telemetry.http_server import HttpServer, serve_application
 from podsched.telemetry.logs import get_logger
 from support.kube_client import MemoryTransport
 
@@ -63,3 +65,13 @@ async def test_a_compressed_body_is_not_unfolded() -> None:
     ):
         assert await answer.text() == str(len(body))
     await server.stop()
+
+
+@pytest.mark.parametrize(
+    ("host", "named"),
+    [("0.0.0.0", socket.gethostname()), ("::1", "[::1]"), ("a.example", "a.example")],
+)
+def test_the_url_of_a_server_at_every_address_has_the_machines_name(host: str, named: str) -> None:
+    runner = web.AppRunner(web.Application())
+    listener = Listener(asyncio.Protocol, 1, None, 90.0)
+    assert HttpServer(runner, listener, host, "https").url == f"https://{named}:0"

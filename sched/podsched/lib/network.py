@@ -100,6 +100,11 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def reachable_host(host: str) -> str:
+    """Return this machine's name for a wildcard host, which is no address to connect to."""
+    return socket.gethostname() if host in ("", "0.0.0.0", "::") else host
+
+
 def http_url(text: str) -> SplitResult | None:
     """Return the parts of an http or https URL; None if it has no host, or an invalid port."""
     try:

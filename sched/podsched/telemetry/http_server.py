@@ -9,6 +9,7 @@ from typing import Final
 from aiohttp import web
 
 from podsched.lib.listening import Connection, Listener
+from podsched.lib.network import reachable_host
 from podsched.lib.tls_contexts import ServingContext, TlsFiles
 from podsched.telemetry.http_protocol import protocols
 from podsched.telemetry.logs import Logger, keeps_certificates
@@ -67,7 +68,8 @@ class HttpServer:
         """The address without a path, such as "http://127.0.0.1:10259", or a Unix socket's."""
         if self.host.startswith("/"):
             return f"unix:{self.host}"
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        host = reachable_host(self.host)
+        host = f"[{host}]" if ":" in host else host
         return f"{self._scheme}://{host}:{self.port}"
 
     async def stop(self) -> None:

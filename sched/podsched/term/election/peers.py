@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import socket
 import ssl
 from collections.abc import Callable
 from enum import Enum
@@ -29,6 +28,7 @@ from functools import partial
 from podsched.lib.backoff import Backoff
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.listening import Connection, Listener
+from podsched.lib.network import reachable_host
 from podsched.lib.tls_contexts import ConnectingContext, ServingContext, TlsFiles, user_of
 from podsched.telemetry.logs import get_logger, keeps_certificates
 
@@ -216,9 +216,4 @@ def advertised_address(listen_host: str, port: int, advertise: str) -> str:
     host, _, advertised_port = advertise.rpartition(":")
     if not host:  # "host" alone, or nothing
         host, advertised_port = advertise, ""
-    return f"{host or _reachable(listen_host)}:{advertised_port or port}"
-
-
-def _reachable(host: str) -> str:
-    """Return this machine's name for a wildcard host, which peers cannot connect to."""
-    return socket.gethostname() if host in ("", "0.0.0.0", "::") else host
+    return f"{host or reachable_host(listen_host)}:{advertised_port or port}"
