@@ -109,6 +109,22 @@ def test_every_part_of_ray_has_the_token_and_each_scheduler_a_node_beside_it() -
     assert scheduler["image"] == "podsched:0.1.0"
 
 
+def test_each_pod_of_ray_has_probes_of_its_own_and_no_privileges() -> None:
+    cluster = one("ray", "RayCluster")["spec"]
+    worker_port = cluster["workerGroupSpecs"][0]["rayStartParams"]["node-manager-port"]
+    for group, port in (
+        (cluster["headGroupSpec"], "6379"),
+        (cluster["workerGroupSpecs"][0], worker_port),
+    ):
+        pod = group["template"]["spec"]
+        (container,) = pod["containers"]
+        # KubeRay adds probes that need wget and the dashboard's agent where there are none.
+        assert container["livenessProbe"] == container["readinessProbe"]
+        assert f"answers('127.0.0.1:{port}', 4)" in container["livenessProbe"]["exec"]["command"][2]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
 def test_metrics_are_read_only_with_a_certificate_of_the_secrets_authority() -> None:
     for overlay in (*OVERLAYS, "static-pod"):
         assert not [a for a in container_of(overlay)["args"] if "always-allow-paths" in a]
