@@ -57,7 +57,8 @@ class RestApp:
                 await self._handler.handle(_request(request, exchange.body), exchange.send)
         except ApiError as error:
             # The seat is already released: a refused client that reads or sends slowly must not
-            # hold one.
+            # hold one. Nor must it hold its body.
+            _let_go(error)
             await exchange.fail(error)
         await exchange.drain()
         assert exchange.response is not None
@@ -247,14 +248,16 @@ async def _write(response: web.StreamResponse, body: bytes) -> None:
         await response.write(whole[start : start + _PIECE])
 
 
-def _let_go(error: Exception) -> None:
-    """Break the reference cycle of an error and the frames that it passed, which hold the body.
+def _let_go(error: BaseException | None) -> None:
+    """Free the frames that an error passed, which hold the body and may refer to the error.
 
     aiohttp's reader keeps the error of a request's body, and a frame keeps that of a write. The
     body would stay until a garbage collection, and for ever if many clients go at once: what
     survives in numbers is frozen (``podsched.lib.memory``). 200 broken uploads left 40 MB.
     """
-    error.__traceback__ = None
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def _client_disconnected() -> ApiError:

@@ -10,6 +10,7 @@ from podsched.api.kinds import Kind
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.serve.server.errors import ApiError, Violation
 from podsched.serve.server.rest.messages import TEXT, Answer, Request, encode
+from podsched.serve.server.status import short
 
 _HTTP: Final[Mapping[StatusReason, tuple[int, str]]] = {
     StatusReason.NOT_FOUND: (404, "NotFound"),
@@ -49,6 +50,8 @@ _CAUSES: Final = {
     "Internal error": "InternalError",
     "NamespaceTerminating": "NamespaceTerminating",
 }
+#: Max bytes of a ``Status``: a refused client that does not read takes no more memory.
+_MAX_BYTES: Final = 128 << 10
 _CAUSE: Final = "disruption budget. "
 _UNPROCESSED: Final = "still being processed"
 #: Kubernetes' estimate of the seconds until a budget's controller has processed it.
@@ -203,9 +206,12 @@ def about(kind: Kind, name: str, *, by_kind: bool = False) -> dict[str, Any]:
 
 
 def failure(error: ApiError) -> Answer:
-    """Return the answer for an error."""
+    """Return the answer for an error; of a very long one only the beginning of its message."""
     body = status_of(error)
+    encoded = encode(body)
+    if len(encoded) > _MAX_BYTES:
+        encoded = encode({**body, "message": short(body["message"]), "details": {}})
     headers = {}
     if error.retry_after:
         headers["Retry-After"] = str(math.ceil(error.retry_after))
-    return Answer(encode(body), int(body["code"]), headers=headers)
+    return Answer(encoded, int(body["code"]), headers=headers)
