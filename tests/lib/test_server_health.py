@@ -149,31 +149,56 @@ async def test_it_is_reported_when_no_server_answers_and_when_one_does_again() -
         assert servers.reports == [True, False, True]
 
 
-async def test_silence_during_an_own_delay_is_not_reported() -> None:
-    class Busy(Servers):
-        async def health(self, endpoint: str, timeout: float) -> Health:
-            await asyncio.sleep(timeout + LATE + 0.01)
-            return Health.SILENT
+class Process:
+    """The process that asks; ``blocked``: seconds in which its event loop did nothing."""
 
-    servers = Busy()
-    task = asyncio.create_task(leave_silent_servers(servers, SILENCE))
-    await asyncio.sleep(5)
-    assert servers.reports == []
-    task.cancel()
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        loop = asyncio.get_running_loop()
+        clock, self.blocked = loop.time, 0.0
+        monkeypatch.setattr(loop, "time", lambda: clock() + self.blocked)
+
+    async def is_busy(self) -> None:
+        """Be late in every turn of the event loop."""
+        while True:
+            self.blocked += 2 * LATE
+            await asyncio.sleep(0.001)
 
 
-async def test_after_an_own_delay_all_servers_are_asked_again_at_once() -> None:
+async def test_a_delay_within_the_time_to_answer_is_no_silence_of_the_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process, clock = Process(monkeypatch), asyncio.get_running_loop().time
+
     class Delayed(Servers):
         async def health(self, endpoint: str, timeout: float) -> Health:
-            self.asked.append(endpoint)
-            first_time_all = timeout == CONFIRM and len(self.asked) <= 1 + len(self.endpoints)
-            await asyncio.sleep(timeout + (2 * LATE if first_time_all else 0))
-            return Health.SILENT
+            until = clock() + timeout
+            await asyncio.sleep(0)  # The next turn sends the question.
+            if endpoint == "a":
+                process.blocked += CONFIRM - 0.01
+            return await super().health(endpoint, until - clock())
 
     servers = Delayed()
+    servers.delay.update(a=inf, b=0.02, c=0.02)
     task = asyncio.create_task(leave_silent_servers(servers, SILENCE))
-    await asyncio.sleep(LEFT + 2 * LATE)
-    assert servers.reports == []
-    await asyncio.sleep(CONFIRM)
-    assert servers.reports == [False]
+    with capture_logs():
+        await asyncio.sleep(1)
+    assert servers.moves == [("a", "b")]
+    assert servers.reports == [True]
     task.cancel()
+
+
+async def test_silence_is_reported_once_the_process_is_late_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    servers = Servers()
+    servers.delay = dict.fromkeys(servers.endpoints, inf)
+    tasks = [
+        asyncio.create_task(Process(monkeypatch).is_busy()),
+        asyncio.create_task(leave_silent_servers(servers, SILENCE)),
+    ]
+    await asyncio.sleep(5)
+    assert servers.reports == []
+    tasks[0].cancel()
+    await asyncio.sleep(CONFIRM + 0.01)
+    assert servers.reports == [False]
+    tasks[1].cancel()

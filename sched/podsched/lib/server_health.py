@@ -23,6 +23,8 @@ SILENCE: Final = 0.3
 PERIOD, CONFIRM, STAY = 0.1, 0.2, 2.0
 #: Seconds of an own delay with which silence proves nothing.
 LATE = 0.05
+#: Seconds in which one own delay is noticed, and after which silence counts despite own delays.
+_TICK, _MOST_LATE = 0.02, 10.0
 
 
 class Health(Enum):
@@ -94,13 +96,27 @@ async def _ask_in_use(
 
 
 async def _ask_all(servers: Servers) -> Mapping[str, Health]:
-    """Return the answers of all servers; ask again if none was heard because of an own delay."""
+    """Return the answers of all servers within ``CONFIRM`` seconds.
+
+    Seconds in which this process was late do not count: it may have sent nothing meanwhile, and
+    read no answer.
+    """
     clock = asyncio.get_running_loop().time
-    while True:
-        until = clock() + CONFIRM + LATE
-        answers = await _ask(servers, servers.endpoints, CONFIRM)
-        if clock() <= until or any(answer is not Health.SILENT for answer in answers.values()):
-            return answers
+    asking = {
+        name: asyncio.create_task(servers.health(name, _MOST_LATE)) for name in servers.endpoints
+    }
+    left = round(CONFIRM / _TICK)
+    try:
+        while left and not all(task.done() for task in asking.values()):
+            began = clock()
+            await asyncio.wait(asking.values(), timeout=_TICK)
+            left -= clock() - began <= _TICK + LATE
+        return {
+            name: task.result() if task.done() else Health.SILENT for name, task in asking.items()
+        }
+    finally:
+        for task in asking.values():
+            task.cancel()
 
 
 async def _ask(servers: Servers, names: Collection[str], timeout: float) -> dict[str, Health]:
