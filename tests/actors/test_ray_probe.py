@@ -24,8 +24,9 @@ def listening(folder: Path, *paths: Path) -> Path:
     return table
 
 
-def test_raylets_are_found_by_their_sockets(tmp_path: Path) -> None:
-    path = tmp_path / "session_1" / "sockets" / "raylet"
+@pytest.mark.parametrize("name", ["raylet", "raylet.6"])
+def test_raylets_are_found_by_their_sockets(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "session_1" / "sockets" / name
     assert raylet_sockets(listening(tmp_path)) == frozenset()
     assert raylet_sockets(listening(tmp_path, path)) == frozenset(), "of another file system"
     path.parent.mkdir(parents=True)

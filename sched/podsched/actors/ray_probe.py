@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,8 @@ from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 #: How HTTP/2 begins (RFC 9113, 3.4), and an empty SETTINGS frame: a gRPC server answers at once.
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 _GCS_TIMEOUT = 5.0
+#: Ray adds a number if the name is taken: a container that starts again leaves its socket.
+_RAYLET = re.compile(r"/sockets/raylet(\.\d+)?$")
 
 
 def raylet_sockets(table: Path = Path("/proc/net/unix")) -> frozenset[str] | None:
@@ -28,7 +31,7 @@ def raylet_sockets(table: Path = Path("/proc/net/unix")) -> frozenset[str] | Non
         lines = table.read_text().splitlines()
     except OSError:
         return None
-    paths = (line.split()[-1] for line in lines if line.endswith("/sockets/raylet"))
+    paths = (line.split()[-1] for line in lines if _RAYLET.search(line))
     return frozenset(path for path in paths if Path(path).exists())
 
 
