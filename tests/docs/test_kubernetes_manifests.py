@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from podsched.api.kinds import KINDS, QUEUE_KINDS
 from podsched.cli.main import COMMANDS
 from podsched.config.load import load_config
 from support.kube_cluster import KUBECTL
@@ -214,3 +215,26 @@ def test_the_account_has_kube_schedulers_roles_and_the_lease() -> None:
     account = one("base", "ServiceAccount")["metadata"]["name"]
     subjects = [r["subjects"] for r in resources("base") if r["kind"].endswith("Binding")]
     assert json.dumps(subjects).count(f'"{account}"') == 3
+
+
+def rights(role: dict[str, Any]) -> set[tuple[str, str]]:
+    """Verbs and resources that a role permits."""
+    return {(v, r) for rule in role["rules"] for v in rule["verbs"] for r in rule["resources"]}
+
+
+def test_the_roles_permit_what_the_scheduler_asks_for_and_no_more() -> None:
+    verbs = ("create", "get", "update", "watch")
+    assert rights(one("base", "Role")) == {
+        (verb, kind) for verb in verbs for kind in ("leases", "leasecandidates")
+    }
+    (role,) = [
+        r
+        for r in resources("queues")
+        if r["metadata"]["name"] == "podsched-queues" and r["kind"] == "ClusterRole"
+    ]
+    with_status = ("ClusterQueue", "LocalQueue", "Cohort")
+    assert rights(role) == {
+        *((verb, KINDS[kind].plural) for kind in QUEUE_KINDS for verb in ("list", "watch")),
+        *(("patch", f"{KINDS[kind].plural}/status") for kind in with_status),
+        ("patch", "pods"),
+    }
