@@ -234,6 +234,11 @@ class Connection(asyncio.Protocol):
                 listener.idle[self] = None
                 self._abort_after(listener.idle_seconds)
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is closed, which its protocol is told a round of the event loop later."""
+        return self._accepted is None or self._accepted.is_closing()
+
     def take_over(self, protocol: asyncio.Protocol) -> asyncio.Transport | None:
         """Pass all further data to another protocol; return the transport, None if it is lost.
 

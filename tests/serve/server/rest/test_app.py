@@ -6,8 +6,11 @@ from types import TracebackType
 
 import pytest
 
+from podsched.lib.listening import Connection
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.rest import app
+from support.api_objects import pod
+from support.api_world import World
 from support.kube_client import KubeClient
 
 pytestmark = pytest.mark.looptime
@@ -31,3 +34,16 @@ async def test_a_refused_body_is_let_go_before_the_client_reads_the_answer(
     response = await kube.request("POST", path, b"{", {"content-type": "application/json"})
     assert response.status == 400
     assert held == [None, None]
+
+
+async def test_nothing_more_is_written_to_a_client_that_has_gone(
+    world: World, kube: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest was encrypted at once, and each piece was a line of the log."""
+    large = pod("large")
+    large.metadata.annotations["padding"] = "x" * 250_000
+    await world.core.creator.create_many([large])
+    lost = property(lambda _: len(kube.response.sent) > 64 << 10)
+    monkeypatch.setattr(Connection, "is_lost", lost)
+    await kube.request("GET", "/api/v1/namespaces/default/pods")
+    assert len(kube.response.sent) < 150_000

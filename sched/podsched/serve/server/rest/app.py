@@ -162,7 +162,7 @@ class _Exchange:
             headers.append(("Content-Length", str(len(body))))
             response = web.StreamResponse(status=status, headers=headers)
             await self._begin(response)
-            await self._unread(_write(response, body))
+            await self._unread(self._write(response, body))
         await self._unread(response.write_eof())
 
     async def _begin(self, response: web.StreamResponse) -> None:
@@ -187,7 +187,7 @@ class _Exchange:
                 async for piece in body:
                     call.usage.leave_seat()
                     if piece:
-                        await self._unread(_write(response, piece))
+                        await self._unread(self._write(response, piece))
                         await call.usage.sent(len(piece))
         except TimeoutError:
             if not limit.expired():
@@ -209,6 +209,18 @@ class _Exchange:
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         writer.write(upgrade.head)
         await relay(Stream(reader, writer), upgrade.stream, call.usage.sent)
+
+    async def _write(self, response: web.StreamResponse, body: bytes) -> None:
+        """Write a body in pieces, each after the client has taken the one before.
+
+        In one piece, TLS would encrypt all of it into a buffer that the connection keeps. Over TLS,
+        aiohttp learns only a round of the loop later that the client has gone.
+        """
+        whole = memoryview(body)
+        for start in range(0, len(body), _PIECE):
+            if self._connection.is_lost:
+                raise ConnectionResetError
+            await response.write(whole[start : start + _PIECE])
 
     async def _unread(self, writing: Awaitable[object]) -> None:
         """Await a write, which may wait for the client. Raises ApiError if that takes too long."""
@@ -236,16 +248,6 @@ class _Switched(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:
         pass
-
-
-async def _write(response: web.StreamResponse, body: bytes) -> None:
-    """Write a body in pieces, each after the client has taken the one before.
-
-    In one piece, TLS would encrypt all of it into a buffer that the connection keeps.
-    """
-    whole = memoryview(body)
-    for start in range(0, len(body), _PIECE):
-        await response.write(whole[start : start + _PIECE])
 
 
 def _let_go(error: BaseException | None) -> None:
