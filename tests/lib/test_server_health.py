@@ -202,3 +202,23 @@ async def test_silence_is_reported_once_the_process_is_late_no_more(
     await asyncio.sleep(CONFIRM + 0.01)
     assert servers.reports == [False]
     tasks[1].cancel()
+
+
+async def test_small_delays_of_the_process_do_not_lengthen_the_time_to_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = Process(monkeypatch)
+
+    async def is_a_little_late() -> None:
+        while True:
+            process.blocked += 0.9 * LATE
+            await asyncio.sleep(0.001)
+
+    servers = Servers()
+    servers.delay = dict.fromkeys(servers.endpoints, inf)
+    late = asyncio.create_task(is_a_little_late())
+    task = asyncio.create_task(leave_silent_servers(servers, SILENCE))
+    await asyncio.sleep(PERIOD + SILENCE + 4 * LATE)
+    assert servers.reports == [False]
+    late.cancel()
+    task.cancel()

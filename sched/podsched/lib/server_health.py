@@ -105,12 +105,13 @@ async def _ask_all(servers: Servers) -> Mapping[str, Health]:
     asking = {
         name: asyncio.create_task(servers.health(name, _MOST_LATE)) for name in servers.endpoints
     }
-    left = round(CONFIRM / _TICK)
+    left = CONFIRM
     try:
-        while left and not all(task.done() for task in asking.values()):
+        while left > 1e-6 and not all(task.done() for task in asking.values()):
             began = clock()
             await asyncio.wait(asking.values(), timeout=_TICK)
-            left -= clock() - began <= _TICK + LATE
+            took = clock() - began
+            left -= took if took <= _TICK + LATE else 0
         return {
             name: task.result() if task.done() else Health.SILENT for name, task in asking.items()
         }
