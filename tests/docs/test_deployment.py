@@ -190,6 +190,7 @@ def test_the_commands_are_ones_that_ray_takes() -> None:
 @pytest.mark.parametrize("service", [name for name in OURS if name.startswith("scheduler")])
 def test_each_scheduler_has_a_ray_node_in_its_network_with_its_files(service: str) -> None:
     [node] = [s for s in SERVICES.values() if s.get("network_mode") == f"service:{service}"]
+    assert node["pid"] == node["network_mode"], "ray.init looks for the process of a raylet"
     shared = {volume for volume in node["volumes"] if volume.endswith(":/tmp/ray")}
     assert shared and shared <= set(SERVICES[service]["volumes"])
     assert (

@@ -101,6 +101,7 @@ def test_every_part_of_ray_has_the_token_and_each_scheduler_a_node_beside_it() -
         assert environment(container)["RAY_AUTH_MODE"] == "token"
         assert environment(container)["RAY_AUTH_TOKEN"] == token
     assert node["restartPolicy"] == "Always", "it runs as long as the scheduler"
+    assert pod_of("ray")["shareProcessNamespace"] is True, "ray.init looks for a raylet's process"
     address = environment(scheduler)["RAY_ADDRESS"]
     assert f"--address={address}" in node["args"]
     assert f"{one('ray', 'RayCluster')['metadata']['name']}-head-svc:6379" == address
