@@ -47,6 +47,13 @@ def test_all_parts_are_there() -> None:
     assert all("healthcheck" in SERVICES[name] for name in (*PROCESSES, *RAY, *ETCD))
 
 
+@pytest.mark.parametrize("service", PROCESSES)
+def test_a_check_that_starts_python_is_made_often_only_at_the_start(service: str) -> None:
+    check = SERVICES[service]["healthcheck"]
+    interval, start = (int(check[name].removesuffix("s")) for name in ("interval", "start_period"))
+    assert 15 <= interval <= start
+
+
 def test_each_image_is_built_once_as_its_target_and_not_pulled() -> None:
     built = [(s["image"], s["build"]["target"]) for s in SERVICES.values() if "build" in s]
     images = {SERVICES[name]["image"] for name in (*OURS, *RAY, *ETCD)}
