@@ -221,4 +221,4 @@ def test_what_is_decided_in_a_trial_leaves_evaluations_valid() -> None:
     again = decide(world, (runtime, decider), pods, keep=False)
     touched = {node for _, node, *_ in first if node}
     assert again == first
-    assert all(rows <= len(touched) for rows in looked_at), looked_at
+    assert looked_at and max(looked_at) <= len(touched), looked_at

@@ -209,6 +209,7 @@ def test_the_tournament_is_as_if_held_anew_for_each_head(
         heads[name] = replace(workload, queue=name, queued_at=float(place))
     done = run_cycle(snapshot, heads.values(), Rules(fair=True))
     left = {entry.queue.name: entry for entry in done}
+    assert left.keys() == heads.keys()
     for entry in done:
         node = snapshot.node(entry.queue.name)
         assert plain_winner(snapshot, node.root, left) == entry.queue.name

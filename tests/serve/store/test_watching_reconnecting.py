@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Container
+from contextlib import aclosing
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -140,9 +141,8 @@ async def test_each_etcd_that_forgets_the_token_as_it_starts_again_is_shown_anot
 async def test_a_member_that_is_left_while_it_authenticates_a_watch_does_not_end_it(
     position: int,
 ) -> None:
-    async for batch in follow(Etcd(30.0, cancelled=1), ["/a/"], position):  # type: ignore[arg-type]
-        assert batch.revision == 2
-        break
+    async with aclosing(follow(Etcd(30.0, cancelled=1), ["/a/"], position)) as batches:  # type: ignore[arg-type]
+        assert (await anext(batches)).revision == 2
 
 
 @pytest.mark.parametrize("position", [0, 1])

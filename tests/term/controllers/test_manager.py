@@ -423,7 +423,6 @@ async def test_work_that_is_left_does_not_wait_while_objects_go_on_changing(term
         node.metadata.annotations["change"] = str(change)
         term.cluster.update(node)
         await asyncio.sleep(0.01)
-    assert all(
-        isinstance(pod, Pod) and pod.status.resource_claim_statuses
-        for pod in term.informer.objects("Pod").values()
-    )
+    pods = term.informer.objects("Pod").values()
+    assert len(pods) == 1000
+    assert all(isinstance(pod, Pod) and pod.status.resource_claim_statuses for pod in pods)

@@ -148,7 +148,8 @@ async def test_no_one_takes_the_quota_that_the_first_of_two_victims_frees() -> N
         await asyncio.sleep(1)
         job(world, "mine", "a", gpu=8)
         await asyncio.sleep(1)
-        assert all(is_terminating(pod) for pod in all_pods(world) if pod.spec.node_name)
+        on_nodes = [pod for pod in all_pods(world) if pod.spec.node_name]
+        assert [is_terminating(pod) for pod in on_nodes] == [True, True]
         world.cluster.delete("Pod", "default/b1")
         job(world, "b3", "b", 100, gpu=4)
         await asyncio.sleep(10)
