@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -111,16 +112,38 @@ def test_a_mistake_is_told_before_a_token_is_made(
     assert says in done.err
 
 
-def test_the_address_comes_from_the_kubeconfig(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.fixture
+def kubeconfig(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """Returns a function that makes the kubeconfig of KUBECONFIG, with the URL of a server."""
+
+    def make(url: str) -> None:
+        path = tmp_path / "config"
+        clusters = [{"name": "c", "cluster": {"server": url}}]
+        contexts = [{"name": "x", "context": {"cluster": "c"}}]
+        content = {"clusters": clusters, "contexts": contexts, "current-context": "x"}
+        path.write_text(yaml.safe_dump(content))
+        monkeypatch.setenv("KUBECONFIG", str(path))
+
+    return make
+
+
+def test_a_kubeconfig_without_tls_is_named_with_what_kubelets_need(
+    kubeconfig: Callable[[str], None],
 ) -> None:
-    authority, kubeconfig = tmp_path / "ca.crt", tmp_path / "config"
+    kubeconfig("http://127.0.0.1:6443")
+    done = Commands()("node", "bootstrap", "n1")
+    assert done.err == (
+        'error: KUBECONFIG: "http://127.0.0.1:6443" is not https://HOST:PORT: kubelets need TLS, '
+        "as sched up --tls has it\n"
+    )
+
+
+def test_the_address_comes_from_the_kubeconfig(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kubeconfig: Callable[[str], None]
+) -> None:
+    authority = tmp_path / "ca.crt"
     authority.write_text("PEM")
-    clusters = [{"name": "c", "cluster": {"server": URL}}]
-    contexts = [{"name": "x", "context": {"cluster": "c"}}]
-    content = {"clusters": clusters, "contexts": contexts, "current-context": "x"}
-    kubeconfig.write_text(yaml.safe_dump(content))
-    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    kubeconfig(URL)
     monkeypatch.setenv("SCHED_TLS_CA", str(authority))
     monkeypatch.setattr(module, "_make_token", lambda *_: TOKEN)
     written = tmp_path / "n"

@@ -163,7 +163,9 @@ def _kube_url(given: str) -> str:
     url = given or _url_of_kubeconfig(os.environ.get("KUBECONFIG", ""))
     parts = http_url(url)
     if parts is None or parts.scheme != "https" or parts.path not in ("", "/"):
-        fail(f'--kube: "{url}" is not https://HOST:PORT', USAGE)
+        source = "--kube" if given else "KUBECONFIG"
+        hint = ": kubelets need TLS, as sched up --tls has it" if url.startswith("http:") else ""
+        fail(f'{source}: "{url}" is not https://HOST:PORT{hint}', USAGE)
     if is_loopback(parts.hostname or ""):
         warn(f"{url} can be reached only from this machine")
     return url.rstrip("/")
