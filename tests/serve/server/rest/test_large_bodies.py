@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from podsched.serve.server.access.identity import caller, set_caller
 from podsched.serve.server.rest import checks, large_bodies, writing
 from podsched.serve.server.rest.large_bodies import apart
 from support.kube_client import KubeClient
@@ -44,6 +47,36 @@ async def test_one_large_body_is_worked_on_at_a_time() -> None:
         return len(running) - (running.pop() - 1)
 
     assert set(await asyncio.gather(*(apart(1 << 20, work) for _ in range(5)))) == {1}
+
+
+def working(user: str, work: Callable[[], None]) -> asyncio.Task[None]:
+    """A task of a user that works on a large body."""
+
+    async def run() -> None:
+        set_caller(replace(caller(), user=user))
+        await apart(1 << 20, work)
+
+    return asyncio.create_task(run())
+
+
+async def test_a_large_body_does_not_wait_for_all_those_of_another_user() -> None:
+    done: list[str] = []
+    flood = [working("flooding", lambda: done.append("flood")) for _ in range(20)]
+    other = working("ordinary", lambda: done.append("other"))
+    await asyncio.gather(*flood, other)
+    assert "other" in done[:3]
+
+
+async def test_a_large_body_that_is_given_up_does_not_stop_others() -> None:
+    done: list[int] = []
+    asked = [working("user", functools.partial(done.append, n)) for n in range(4)]
+    await asyncio.sleep(0)
+    asked[1].cancel()
+    asked[0].cancel()
+    await asyncio.sleep(0)
+    asked[2].cancel()
+    await asked[3]
+    assert 3 in done
 
 
 async def test_the_error_of_a_large_body_is_the_callers() -> None:
