@@ -18,3 +18,11 @@ def test_a_first_value_is_serialized_when_joining(monkeypatch: pytest.MonkeyPatc
     assert ray_cluster._init("127.0.0.1:1") == (ray, 3)
     ray.init.assert_called_once()
     ray.put.assert_called_once()
+
+
+async def test_the_log_tells_that_joining_took_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Mock()
+    monkeypatch.setattr(ray_cluster, "_log", log)
+    monkeypatch.setattr(ray_cluster, "_check_nodes", Mock(side_effect=TimeoutError))
+    assert not await ray_cluster.RayCluster("head:6379", 1.0, Mock())._join()
+    assert log.warning.call_args.kwargs["error"] == "TimeoutError()"

@@ -140,7 +140,8 @@ class RayCluster:
             _take_back_sigterm()
         except Exception as exc:
             # ray.init raises errors of many layers, and all of them only mean that it failed.
-            _log.warning("Joining the Ray cluster failed", address=self.address, error=str(exc))
+            reason = str(exc) or repr(exc)
+            _log.warning("Joining the Ray cluster failed", address=self.address, error=reason)
             await self._leave()
             return False
         _log.info("Joined the Ray cluster", address=self.address, cpus=self.cpus)
