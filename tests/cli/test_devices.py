@@ -1,9 +1,10 @@
-"""The claims of a pod, as its description shows them."""
+"""``sched get devices``, and the claims of a pod as its description shows them."""
 
 from __future__ import annotations
 
 from podsched.cli.devices import claim_lines
 from podsched.v1 import objects_pb2 as v1
+from support.commands import Commands
 
 
 def test_the_claim_for_extended_resources_is_shown_by_their_names() -> None:
@@ -20,3 +21,10 @@ def test_the_claim_for_extended_resources_is_shown_by_their_names() -> None:
         "Claims:",
         "  example.com/gpu, example.com/nic: p-extended-resources-abcde, n1/d0",
     ]
+
+
+def test_devices_are_not_shown_together_with_other_kinds() -> None:
+    for kinds in ("nodes,devices", "device,pods"):
+        done = Commands()("get", kinds)
+        assert done.code == 2
+        assert "get devices takes no names, no other kinds" in done.err

@@ -125,7 +125,7 @@ def test_what_devices_cannot_do_is_refused(sched: Commands) -> None:
     for arguments in (["gpu-0"], ["-w"], ["-l", "a=b"]):
         done = sched("get", "devices", *arguments)
         assert done.code == 2
-        assert "takes --output and --field-selector only" in done.err
+        assert "and of the options only --output and --field-selector" in done.err
     done = sched("get", "devices", "-o", "name")
     assert done.code == 2 and "must be one of table, wide, json, yaml" in done.err
 

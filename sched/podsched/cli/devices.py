@@ -41,15 +41,17 @@ class _Row:
     users: Sequence[ResourceClaim]
 
 
-def get_devices(server: str, output: str, field_selector: str, *, alone: bool) -> None:
-    """Print the devices of slices that match a field selector; exit unless ``alone``.
+def get_devices(
+    targets: Sequence[str], server: str, output: str, field_selector: str, *, alone: bool
+) -> None:
+    """Print the devices of slices that match a field selector; exit if more is asked.
 
-    ``alone``: there are no names and no other options.
+    ``alone``: there are no other options.
     """
-    if not alone:
+    if not alone or targets[0] not in WORDS or len(targets) > 1:
         fail(
-            "get devices takes --output and --field-selector only, such as "
-            "--field-selector spec.nodeName=node-1",
+            "get devices takes no names, no other kinds, and of the options only --output and "
+            "--field-selector, such as --field-selector spec.nodeName=node-1",
             USAGE,
         )
     if output not in _FORMATS:

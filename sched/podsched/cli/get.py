@@ -118,8 +118,8 @@ def get(
     sched get devices (the devices of all ResourceSlices, and their users)
     """
     more = watch or selector
-    if targets[0] in WORDS:
-        get_devices(server, output, field_selector, alone=not (more or sort_by or targets[1:]))
+    if not set(WORDS).isdisjoint(targets[0].split(",")):
+        get_devices(targets, server, output, field_selector, alone=not (more or sort_by))
         return
     if output == RAW:
         get_raw(targets, server, namespace, alone=not (more or field_selector))
