@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from podsched.lib.server_health import STAY
 from podsched.serve.store.endpoints import Endpoints
 from podsched.serve.store.etcd import EtcdOptions
 from podsched.serve.store.members import Members
@@ -35,6 +36,32 @@ async def test_a_silent_member_is_left_also_on_connections_with_an_earlier_certi
     assert later is not earlier
     await members.close_silent("a:1", "b:1")
     assert (earlier.silent, later.silent) == (True, True)
+    assert members.endpoint == "b:1"
+    await members.close()
+
+
+@pytest.mark.looptime
+async def test_a_member_that_was_silent_is_not_the_next_one_for_two_seconds() -> None:
+    members = Members(EtcdOptions(("a:1", "b:1", "c:1")))
+    members.connection_to(0)
+    members.use(1)
+    await members.close_silent("b:1", "a:1")
+    members.leave(members.connection_to(0))
+    assert members.endpoint == "c:1"
+    members.leave(members.connection_to(2))
+    assert members.endpoint == "a:1"
+    await asyncio.sleep(STAY + 0.01)
+    members.leave(members.connection_to(0))
+    assert members.endpoint == "b:1"
+    await members.close()
+
+
+@pytest.mark.looptime
+async def test_a_silent_member_is_used_if_no_other_is_left() -> None:
+    members = Members(EtcdOptions(("a:1", "b:1")))
+    members.use(1)
+    await members.close_silent("b:1", "a:1")
+    members.leave(members.connection_to(0))
     assert members.endpoint == "b:1"
     await members.close()
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
+
 from podsched.lib.certificate_files import CertificateFiles
+from podsched.lib.server_health import STAY
 from podsched.serve.store.connection import Connection, EtcdOptions
 from podsched.serve.store.errors import InvalidRequest
 from podsched.telemetry.logs import get_logger, keeps_certificates
@@ -22,6 +26,8 @@ class Members:
         names = (str(path) if path else "" for path in (options.ca, options.cert, options.key))
         self._files = CertificateFiles(*names)
         self._outdated: list[Connection] = []
+        #: Until when (monotonic) each member counts as silent.
+        self._silent_until = [-math.inf] * len(options.endpoints)
         self.connections: list[Connection | None] = [None] * len(options.endpoints)
         """The connection of each member; None before the first use."""
         self.position = 0
@@ -48,12 +54,22 @@ class Members:
     def leave(self, connection: Connection) -> None:
         """Switch to the next member, unless another call already has; its watches end."""
         if self.connections[self.position] is connection and len(self) > 1:
-            self.use((self.position + 1) % len(self))
+            self.use(self._next())
         if self._files.changed(keeps_certificates(_log)):
             # They stay open for their current calls and watches.
             self._outdated += [known for known in self.connections if known is not None]
             self.connections = [None] * len(self)
             self.changes += 1
+
+    def _next(self) -> int:
+        """Return the next member; one that was silent just now comes after all others.
+
+        The kernel still accepts connections for a member that stands still: to find out again that
+        it is silent took 0.6 s while etcd elected a leader.
+        """
+        now = asyncio.get_running_loop().time()
+        others = [(self.position + step) % len(self) for step in range(1, len(self))]
+        return min(others, key=lambda index: self._silent_until[index] > now)
 
     def use(self, index: int) -> None:
         """Use another member from now on; watches on the ones before end."""
@@ -67,6 +83,7 @@ class Members:
     async def close_silent(self, endpoint: str, to: str) -> None:
         """Use one member in place of another; calls and watches on the latter fail."""
         index = self.endpoints.index(endpoint)
+        self._silent_until[index] = asyncio.get_running_loop().time() + STAY
         known, self.connections[index] = self.connections[index], None
         if index == self.position:
             self.position = self.endpoints.index(to)
