@@ -69,3 +69,33 @@ async def test_a_bug_ends_the_process_loudly() -> None:
     _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert process.returncode == 1
     assert b"ZeroDivisionError" in err
+
+
+TIDIES_UP = """
+import asyncio
+from podsched.lib.tasks import run_and_tidy_up
+
+async def work():
+    try:
+        print("working", flush=True)
+        await asyncio.Event().wait()
+    finally:
+        print("tidying up", flush=True)
+        await asyncio.sleep(0.2)
+        print("tidied up", flush=True)
+
+run_and_tidy_up(work())
+"""
+
+
+@pytest.mark.integration
+async def test_a_second_sigterm_does_not_cut_short_what_the_first_one_began() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", TIDIES_UP), stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    for line in (b"working\n", b"tidying up\n"):
+        assert await asyncio.wait_for(process.stdout.readline(), PATIENCE) == line
+        process.terminate()
+    out, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert (out, process.returncode) == (b"tidied up\n", 128 + signal.SIGTERM)

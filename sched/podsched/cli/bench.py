@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -47,6 +46,7 @@ from podsched.lab.bench.scale import BOUND, ScaleLimits, run_scale
 from podsched.lab.bench.scale import NODES as SCALE_NODES
 from podsched.lab.bench.soak import MOST_GROWTH, NODES, PODS, run_soak
 from podsched.lab.bench.workload_file import MOST, builtin_workloads, load_workloads, sized
+from podsched.lib.tasks import run_and_tidy_up
 from podsched.serve.client.errors import ClientError, Unavailable
 from podsched.serve.store.errors import StoreError
 from podsched.telemetry.log_output import configure_logging
@@ -302,7 +302,7 @@ def _with_progress(measure: Callable[[Progress], Coroutine[Any, Any, R]]) -> R:
                     bars[stage] = bar.add_task(stage, total=total)
                 bar.update(bars[stage], completed=min(done, total), total=total)
 
-            return asyncio.run(measure(progress))
+            return run_and_tidy_up(measure(progress))
     except (ConfigError, NotComparableError) as exc:
         fail(str(exc), USAGE)
     except Unavailable as exc:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import random
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -33,6 +31,7 @@ from podsched.lab.chaos.outcome import ChaosOutcome, judge
 from podsched.lab.chaos.records import HistoryError
 from podsched.lab.chaos.report import around, page
 from podsched.lab.chaos.run import ChaosOptions, Status, run_chaos
+from podsched.lib.tasks import run_and_tidy_up
 from podsched.serve.client.errors import ClientError
 from podsched.serve.store.errors import StoreError
 
@@ -169,14 +168,10 @@ def _check_time(name: str, kind: Kind, minutes: float) -> None:
 
 
 def _run(options: ChaosOptions) -> None:
-    """Run with a progress bar; exit if the system cannot be started or repaired.
-
-    SIGTERM ends it like SIGINT, so that no process is left running.
-    """
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    """Run with a progress bar; exit if the system cannot be started or repaired."""
     try:
         with progress(options.seconds) as show:
-            asyncio.run(run_chaos(replace(options, tell=show, warn=warn)))
+            run_and_tidy_up(run_chaos(replace(options, tell=show, warn=warn)))
     except (ClientError, StoreError, ProcessFailed, TimeoutError, OSError) as exc:
         fail(f"seed {options.seed}: {str(exc) or type(exc).__name__}", FAILED)
 

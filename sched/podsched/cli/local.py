@@ -34,7 +34,7 @@ from podsched.config.settings import AgentSettings, ControllerSettings
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.counted import counted
 from podsched.lib.run_directory import RunDirectory
-from podsched.lib.tasks import in_background
+from podsched.lib.tasks import in_background, run_and_tidy_up
 from podsched.serve.client.errors import ClientError
 from podsched.serve.store.errors import StoreError
 
@@ -254,7 +254,7 @@ def demo(
             print(text, file=sys.stderr, flush=True)
 
     try:
-        report = asyncio.run(run_demo(options, say))
+        report = run_and_tidy_up(run_demo(options, say))
     except (DemoFailed, ClientError, ProcessFailed, StoreError, OSError) as exc:
         fail(str(exc), FAILED)
     if as_json:

@@ -14,11 +14,37 @@ as it is, not in an exception group.
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+def run_and_tidy_up(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in an event loop of its own; SIGTERM cancels it, as Ctrl-C does.
+
+    Raises SystemExit, 143, after a SIGTERM.
+    """
+
+    async def cancellable() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+
+        def end() -> None:
+            # Once: another one would cut the tidying up short.
+            if not task.cancelling():
+                task.cancel()
+
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
+        return await work
+
+    try:
+        return asyncio.run(cancellable())
+    except asyncio.CancelledError:
+        sys.exit(128 + signal.SIGTERM)
 
 
 async def until_first_ends(work: Mapping[str, Coroutine[Any, Any, None]]) -> None:
