@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from pathlib import Path
 
@@ -12,11 +11,12 @@ from podsched.serve.client.errors import Unavailable
 from support.commands import Commands
 
 sched = Commands()
+RUN = "podsched.cli.bench.run_and_tidy_up"
 
 
 @pytest.fixture(autouse=True)
 def _nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asyncio, "run", lambda _: pytest.fail("something was started"))
+    monkeypatch.setattr(RUN, lambda _: pytest.fail("something was started"))
 
 
 @pytest.mark.parametrize("workload", ["SchedulingBasic", "all", "compare"])
@@ -40,6 +40,6 @@ def test_a_server_that_cannot_be_reached_has_an_exit_code_of_its_own(
         measuring.close()
         raise Unavailable("https://a.example: no answer")
 
-    monkeypatch.setattr(asyncio, "run", run)
+    monkeypatch.setattr(RUN, run)
     done = sched("bench", "compare", f"--control-plane={tmp_path}")
     assert (done.code, done.errors[-1]) == (3, "error: https://a.example: no answer")

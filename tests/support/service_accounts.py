@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -113,8 +114,9 @@ class Accounts:
 def signing_request(user: str, groups: Sequence[str], hosts: Sequence[str] = ()) -> bytes:
     """A certificate signing request with a new key, in PEM."""
     names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
-    # Not validated, because clients may send names that no certificate can have.
-    names.append(x509.NameAttribute(NameOID.COMMON_NAME, user, _validate=False))
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        # Not validated, because clients may send names that no certificate can have.
+        names.append(x509.NameAttribute(NameOID.COMMON_NAME, user, _validate=False))
     builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(names))
     if hosts:
         found: list[x509.GeneralName] = []
