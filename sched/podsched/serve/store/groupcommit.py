@@ -16,12 +16,12 @@ A full etcd refuses a group if any of its writes has a put. Its writes with only
 sent again alone, because they free space.
 
 A slow group does not block the others. When etcd's leader changes, a write that a follower has
-forwarded to the old leader is lost without an answer, and its outcome stays unknown until the
-request times out after 5 s. So after ``OVERDUE`` seconds the next groups are sent, without the
-writes that conflict with the overdue group by the rule above. Each overdue group doubles the time
-of the next one: etcd needs up to two seconds to detect the loss of its leader and to elect another,
-and all groups sent until then are lost, too. Once it votes, they hold up no others any more
-(``GroupCommit.elects``).
+forwarded to the old leader is lost without an answer, and its outcome stays unknown until shortly
+after the election (``endpoints.LOST_AFTER``). So after ``OVERDUE`` seconds the next groups are
+sent, without the writes that conflict with the overdue group by the rule above. Each overdue group
+doubles the time of the next one: etcd needs up to two seconds to detect the loss of its leader and
+to elect another, and all groups sent until then are lost, too. Once it votes, they hold up no
+others any more (``GroupCommit.elects``).
 
 ``GroupQueue`` selects groups (pure), ``GroupCommit`` sends them. Nothing is retried here: writes of
 a group with unknown outcome get ``MaybeApplied``.
