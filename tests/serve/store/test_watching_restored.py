@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
-from aetcd.rpc import rpc_pb2
 
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.serve.store.endpoints import Endpoints
@@ -20,6 +17,7 @@ from podsched.serve.store.protocol import Put, Store, WriteOp
 from podsched.serve.store.snapshot import restore_snapshot, save_snapshot
 from podsched.serve.store.watching import follow
 from podsched.testing.memory_store import MemoryStore
+from support.etcd_member import Member
 from support.eventually import PATIENCE
 
 PREFIX = "/restored/"
@@ -127,23 +125,6 @@ async def test_a_watch_that_begins_in_the_future_of_the_backup_is_told(
     await write(store, Put(f"{PREFIX}a", b"3"))
     await restorable.restore()
     assert isinstance(await Watch(store, last + 2).fails(), Restored)
-
-
-class Member:
-    """A connection to a member that answers reads with a revision and a Raft term."""
-
-    failing = nullcontext
-
-    def __init__(self) -> None:
-        self.revision = self.raft_term = 0
-        self.kv = SimpleNamespace(Range=self._range)
-
-    async def ready(self, timeout: float) -> bool:
-        return True
-
-    async def _range(self, request: Any, **_: Any) -> Any:
-        header = rpc_pb2.ResponseHeader(revision=self.revision, raft_term=self.raft_term)
-        return rpc_pb2.RangeResponse(header=header)
 
 
 async def test_elections_after_a_restore_are_noticed_though_the_raft_terms_are_lower() -> None:
