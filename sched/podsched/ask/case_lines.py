@@ -29,7 +29,7 @@ def results_of(
     """Yield the result of ``run`` per line that is not blank, with the case's name under ``key``.
 
     A case without a name is called after its line. ``read`` returns the case of a line. ``broken``
-    returns what the result says, a ``Broken``, if a case cannot be read or run.
+    returns what the result, a ``Broken``, says of a case that cannot be read or run.
     """
     for number, line in enumerate(lines, start=1):
         if not line.strip():
