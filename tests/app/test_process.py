@@ -99,3 +99,16 @@ async def test_a_second_sigterm_does_not_cut_short_what_the_first_one_began() ->
         process.terminate()
     out, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert (out, process.returncode) == (b"tidied up\n", 128 + signal.SIGTERM)
+
+
+@pytest.mark.integration
+async def test_work_that_ends_as_if_cancelled_is_not_taken_for_terminated() -> None:
+    bug = TIDIES_UP.replace("await asyncio.Event().wait()", "raise asyncio.CancelledError")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", bug),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert process.returncode == 1
+    assert b"CancelledError" in err

@@ -28,6 +28,7 @@ def run_and_tidy_up(work: Coroutine[Any, Any, T]) -> T:
 
     Raises SystemExit, 143, after a SIGTERM.
     """
+    terminated = False
 
     async def cancellable() -> T:
         task = asyncio.current_task()
@@ -35,8 +36,9 @@ def run_and_tidy_up(work: Coroutine[Any, Any, T]) -> T:
 
         def end() -> None:
             # Once: another one would cut the tidying up short.
+            nonlocal terminated
             if not task.cancelling():
-                task.cancel()
+                terminated = task.cancel()
 
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
         return await work
@@ -44,6 +46,8 @@ def run_and_tidy_up(work: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(cancellable())
     except asyncio.CancelledError:
+        if not terminated:
+            raise  # a bug of ``work``
         sys.exit(128 + signal.SIGTERM)
 
 
