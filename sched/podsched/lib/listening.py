@@ -211,8 +211,12 @@ class Connection(asyncio.Protocol):
         self._former: asyncio.Protocol | None = None
         #: Data that arrived together with the end of the TLS handshake.
         self._early = b""
+        #: When the connection is closed, in the loop's time; None while there is no limit.
+        self._ends: float | None = None
+        #: Looks whether ``_ends`` has come. It is not moved with each request, which would cost
+        #: three timers: it goes off every REQUEST_SECONDS at least, and never after ``_ends``.
         self._timer: asyncio.TimerHandle | None = None
-        #: Whether the timer limits a request that has begun, and not the time without one.
+        #: Whether ``_ends`` limits a request that has begun, and not the time without one.
         self._hurried = False
         #: Called when the connection is lost.
         self.on_lost: Callable[[], None] | None = None
@@ -223,7 +227,7 @@ class Connection(asyncio.Protocol):
 
         It is not closed to make room then; afterwards it is idle.
         """
-        self._stop_timer()
+        self._ends, self._hurried = None, False
         listener = self._listener
         listener.silent.pop(self, None)
         listener.idle.pop(self, None)
@@ -259,7 +263,10 @@ class Connection(asyncio.Protocol):
 
     def release_slot(self) -> None:
         """Stop counting at the listener; no effect the second time."""
-        self._stop_timer()
+        self._ends = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._accepted is not None:
             self._accepted = None
             self._listener.discard(self)
@@ -301,7 +308,7 @@ class Connection(asyncio.Protocol):
         protocol = self._protocol or self._start(self._transport)
         # A request begins. Its time is not prolonged by further bytes, else one byte every few
         # seconds would keep the connection for ever.
-        if self._timer is not None and not self._hurried:
+        if self._ends is not None and not self._hurried:
             self._abort_after(REQUEST_SECONDS)
             self._hurried = True
         protocol.data_received(data)
@@ -331,14 +338,26 @@ class Connection(asyncio.Protocol):
             self.on_lost()
 
     def _abort_after(self, seconds: float) -> None:
-        self._stop_timer()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self.abort)
+        loop = asyncio.get_running_loop()
+        self._ends, self._hurried = loop.time() + seconds, False
+        if self._timer is None or self._timer.when() > self._ends:
+            self._look_again(loop)
 
-    def _stop_timer(self) -> None:
-        self._hurried = False
+    def _look_again(self, loop: asyncio.AbstractEventLoop) -> None:
+        assert self._ends is not None
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+        soon = loop.time() + REQUEST_SECONDS
+        self._timer = loop.call_at(min(self._ends, soon), self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        if self._ends is None:
+            return
+        if loop.time() >= self._ends:
+            self.abort()
+        else:
+            self._look_again(loop)
 
 
 def _limit_kernel_buffer(transport: asyncio.Transport) -> None:

@@ -10,6 +10,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -86,6 +87,7 @@ def why_not_listen(host: str, port: int) -> str:
     return ""
 
 
+@lru_cache(maxsize=128)  # Servers ask for each request; parsing an address takes 10 us.
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach a listener on ``host``.
 

@@ -123,7 +123,7 @@ class _Exchange:
         if answer.patient:
             self._unread_seconds = answer.seconds
         response = web.StreamResponse(status=answer.status, headers=headers)
-        await self._begin(response)
+        await self._unread(self._begin(response))
         await self._stream(response, body, answer.seconds, call)
         await self._unread(response.write_eof())
 
@@ -144,8 +144,8 @@ class _Exchange:
         If it has more, the connection is closed, so that strangers cannot do much work here.
         """
         content = self._asked.content
-        if self._expects_continue:
-            return  # the client sends no body
+        if self._expects_continue or content.is_eof():
+            return  # the client sends no body, or all of it has been read
         try:
             async with asyncio.timeout(_DRAIN_SECONDS):
                 most = content.total_bytes + _DRAIN_BYTES
@@ -156,14 +156,18 @@ class _Exchange:
 
     async def _whole(self, status: int, headers: _Headers, body: bytes) -> None:
         if len(body) <= _PIECE or self._asked.method == "HEAD":
-            response: web.StreamResponse = web.Response(status=status, headers=headers, body=body)
-            await self._begin(response)
-        else:
-            headers.append(("Content-Length", str(len(body))))
-            response = web.StreamResponse(status=status, headers=headers)
-            await self._begin(response)
-            await self._unread(self._write(response, body))
+            await self._unread(self._small(web.Response(status=status, headers=headers, body=body)))
+            return
+        headers.append(("Content-Length", str(len(body))))
+        response = web.StreamResponse(status=status, headers=headers)
+        await self._unread(self._begin(response))
+        await self._unread(self._write(response, body))
         await self._unread(response.write_eof())
+
+    async def _small(self, response: web.Response) -> None:
+        """Send an answer with its headers in one piece."""
+        await self._begin(response)
+        await response.write_eof()
 
     async def _begin(self, response: web.StreamResponse) -> None:
         self.response = response
@@ -171,7 +175,7 @@ class _Exchange:
             # The client has not been told to continue. It may send the body or another request
             # next, and the server could not tell which.
             response.force_close()
-        await self._unread(response.prepare(self._asked))
+        await response.prepare(self._asked)
 
     async def _stream(
         self,
@@ -294,7 +298,7 @@ def _request(asked: web.BaseRequest, body: Callable[[], Awaitable[bytes]]) -> Re
         headers.setdefault(name.lower(), value)
     target = asked.raw_path.encode("utf-8", "surrogateescape").decode("latin-1")
     path, _, query = target.partition("?")
-    values = query_of(query)
+    values = query_of(query) if query else {}
     return Request(
         method=asked.method,
         path=unquote(path),

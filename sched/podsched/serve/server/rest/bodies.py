@@ -44,10 +44,7 @@ class _Doubled(dict[str, Any]):
     doubled: tuple[str, ...] = ()
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
+def _marked(pairs: list[tuple[str, Any]], found: dict[str, Any]) -> _Doubled:
     marked = _Doubled(found)
     seen: set[str] = set()
     marked.doubled = tuple(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
@@ -82,8 +79,18 @@ def parsed(request: Request, expected: str) -> tuple[Any, list[str]]:
 
 
 def _json(raw: bytes) -> tuple[Any, list[str]]:
-    content = load_json(raw, _object)
-    return content, list(islice(_doubled(content, ""), MAX_WARNINGS))
+    any_doubled = False
+
+    def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal any_doubled
+        found = dict(pairs)
+        if len(found) == len(pairs):
+            return found
+        any_doubled = True
+        return _marked(pairs, found)
+
+    content = load_json(raw, made)
+    return content, list(islice(_doubled(content, ""), MAX_WARNINGS)) if any_doubled else []
 
 
 def _yaml(raw: bytes) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -142,7 +141,7 @@ class Handler:
                 call.act_as(another)
             # Before the call takes a seat: a client may take long to send its body.
             read = _nothing if request.method in _WITHOUT_BODY else request.receive
-            request = replace(request, body=await call.usage.receive(read))
+            request.body = await call.usage.receive(read)
             await call.enter(len(request.body))
             call.usage.charge(request.cost())
             if isinstance(found, Target) and found.subresource in PASSED_ON:

@@ -31,12 +31,12 @@ def encode_list(head: Mapping[str, Any], items: Iterable[bytes], name: str = "it
     return encode(head)[:-1] + f',"{name}":['.encode() + b",".join(items) + b"]}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     """An HTTP request; ``path`` is percent-decoded.
 
     query: the first value of each name; values: all values of each; body: what ``receive`` has
-    returned, b"" before; target: path and query as received; header_lines: all headers, repeated
+    returned, the only field that is set later; target: path and query as received; header_lines: all headers, repeated
     ones included; over_loopback: whether it came from this machine without TLS.
     """
 
