@@ -296,3 +296,69 @@ def test_a_listener_has_a_share_of_the_files_and_the_process_all_that_it_may_hav
     assert limits[-1] == (4000, 4000)
     assert connection_limit(2000) == 500
     assert connection_limit(300) == 300
+
+
+class Wire(asyncio.Transport):
+    """A transport without a socket, which notes when it is aborted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.aborted_at: float | None = None
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._protocol
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        pass
+
+    def abort(self) -> None:
+        self.aborted_at = asyncio.get_running_loop().time()
+
+
+def connected(idle_seconds: float) -> tuple[Connection, Wire]:
+    """A connection that has just been accepted."""
+    connection, wire = Connection(Listener(Shout, 10, None, idle_seconds)), Wire()
+    wire.set_protocol(connection)
+    connection.connection_made(wire)
+    return connection, wire
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("idle_seconds", [3.0, 10.0, 60.0])
+@pytest.mark.parametrize("requests", [1, 5])
+async def test_a_connection_is_closed_once_it_has_been_idle_for_its_time(
+    idle_seconds: float, requests: int
+) -> None:
+    connection, wire = connected(idle_seconds)
+    for _ in range(requests):
+        await asyncio.sleep(2)
+        connection.data_received(b"hello")
+    await asyncio.sleep(200)
+    assert wire.aborted_at == pytest.approx(2 * requests + idle_seconds)
+
+
+@pytest.mark.looptime
+async def test_half_a_request_has_its_time_from_its_first_bytes_on() -> None:
+    connection, wire = connected(60.0)
+    connection.data_received(b"hello")
+    await asyncio.sleep(25)
+    for _ in range(5):
+        connection.data_received(b"half")
+        await asyncio.sleep(2)
+    await asyncio.sleep(200)
+    assert wire.aborted_at == pytest.approx(25 + listening.REQUEST_SECONDS)
+
+
+@pytest.mark.looptime
+async def test_a_request_may_be_worked_on_for_any_time() -> None:
+    connection, wire = connected(3.0)
+    connection.data_received(b"x")
+    await asyncio.sleep(500)
+    assert wire.aborted_at is None
+    connection.data_received(b"y")
