@@ -36,8 +36,9 @@ class Request:
     """An HTTP request; ``path`` is percent-decoded.
 
     query: the first value of each name; values: all values of each; body: what ``receive`` has
-    returned, the only field that is set later; target: path and query as received; header_lines: all headers, repeated
-    ones included; over_loopback: whether it came from this machine without TLS.
+    returned, the only field that is set later; target: path and query as received; header_lines:
+    all headers, repeated ones included; over_loopback: whether it came from this machine without
+    TLS.
     """
 
     method: str
