@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from podsched.api.objects import Event, ResourceClaim
-from podsched.serve.client.errors import ClientError, Forbidden
 from podsched.serve.kube.cluster import KubeCluster
 from podsched.v1 import api_pb2 as v1
 from support.kube_server import KubeStore, MemoryHttp, refusal
@@ -301,8 +301,21 @@ async def test_an_event_that_has_expired_is_written_anew(world: World) -> None:
     assert "default/web.1" in world.store.objects["events"]
 
 
-async def test_events_that_may_not_be_written_are_an_error_of_the_call(world: World) -> None:
-    world.store.fail(refusal(403, "Forbidden", "events is forbidden"), path="/events")
-    with pytest.raises(Forbidden) as raised:
+async def test_events_that_may_not_be_written_are_logged(world: World) -> None:
+    """One that may be written is written."""
+    denied = "ValidatingAdmissionPolicy 'few' denied request: no events"
+    world.store.fail(refusal(403, "Forbidden", denied), path="/events")
+    other = event()
+    other.metadata.name = "web.2"
+    with capture_logs() as logs:
+        await world.cluster.record_events([event(), other])
+    assert [(line["events"], line["error"]) for line in logs] == [(1, denied)]
+    assert len(world.store.objects["events"]) == 1
+
+
+async def test_no_event_is_missed_in_a_namespace_that_is_being_deleted(world: World) -> None:
+    cause = {"reason": "NamespaceTerminating", "message": "it ends", "field": "metadata.namespace"}
+    world.store.fail(refusal(403, "Forbidden", "it ends", causes=[cause]), path="/events")
+    with capture_logs() as logs:
         await world.cluster.record_events([event()])
-    assert isinstance(raised.value, ClientError)
+    assert logs == []

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from structlog.testing import capture_logs
 
 from podsched.api.kinds import KINDS
 from podsched.api.validation import validate
@@ -227,3 +228,12 @@ async def test_nothing_wakes_up_while_there_is_nothing_to_write() -> None:
     assert (len(world.new), woken) == (1, 1)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_events_that_could_not_be_written_are_logged() -> None:
+    world = World()
+    world.away = True
+    world.say()
+    with capture_logs() as logs:
+        await world.recorder.flush()
+    assert [(line["events"], line["error"]) for line in logs] == [(1, "no server")]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
+from structlog.testing import capture_logs
 
 from podsched.serve.client.errors import FenceLost, ServerBug, Unavailable
 from podsched.term.writes.status_writer import RETRY_FOR, StatusWriter
@@ -181,3 +182,15 @@ async def test_a_call_that_fails_for_another_reason_is_not_repeated(world: World
     world.writer.submit(patch("a", "1"))
     await asyncio.sleep(10)
     assert world.server.sent() == [["a"]]
+
+
+@pytest.mark.parametrize(("reason", "warnings"), [("FORBIDDEN", [2]), ("NOT_FOUND", [])])
+async def test_refused_patches_are_logged_unless_their_pods_are_gone(
+    world: World, reason: str, warnings: list[int]
+) -> None:
+    world.server.reason = reason
+    for name in "ab":
+        world.writer.submit(patch(name, "1"))
+    with capture_logs() as logs:
+        await asyncio.sleep(5)
+    assert [line["pods"] for line in logs] == warnings

@@ -101,7 +101,6 @@ class KubeCluster:
         return await each(deletions, delete)
 
     async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
-        """See ``Cluster``. Raises ClientError when none of them could be written."""
         await self._events.record(new, repeated)
 
     # ------------------------------------------------------------------ patches

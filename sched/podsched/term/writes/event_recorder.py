@@ -19,7 +19,10 @@ from typing import NamedTuple
 from podsched.api.kinds import KINDS
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
+from podsched.telemetry.logs import get_logger
 from podsched.v1 import objects_pb2 as v1
+
+_log = get_logger("events")
 
 #: Longest note in bytes, as in ``truncateMessage``; longer ones end in " ...".
 NOTE_LIMIT = 1024
@@ -151,6 +154,7 @@ class EventRecorder:
 
     def _forget(self, records: Sequence[EventRecord], failure: ClientError) -> None:
         """Forget events that were not written; recorded again, each becomes a new object."""
+        _log.warning("Could not write events", events=len(records), error=str(failure))
         for record in records:
             self._seen.pop(_key(record), None)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from podsched.api.reasons import StatusReason
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
@@ -18,6 +19,13 @@ from podsched.v1 import api_pb2
 
 #: Max seconds for which a call is repeated after retryable errors.
 RETRY_FOR = 5.0
+#: Why a patch is refused if the pod was deleted, or another one has its name, or the term is over.
+_GONE = {
+    StatusReason.NOT_FOUND,
+    StatusReason.CONFLICT,
+    StatusReason.PRECONDITION_FAILED,
+    StatusReason.FENCE_LOST,
+}
 
 _log = get_logger("status")
 
@@ -62,10 +70,16 @@ class StatusWriter:
             failed = False
         finally:
             self._called(clock() - began, failed)
+        if refused := [result for result in results if result.code and result.reason not in _GONE]:
+            _warn(len(refused), refused[0].message)
         return results
 
     def _given_up(self, patches: Sequence[api_pb2.PodStatusPatch], failure: ClientError) -> None:
-        _log.warning("Could not write pod statuses", pods=len(patches), error=str(failure))
+        _warn(len(patches), str(failure))
+
+
+def _warn(pods: int, error: str) -> None:
+    _log.warning("Could not write pod statuses", pods=pods, error=error)
 
 
 def _merged(
