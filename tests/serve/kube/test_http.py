@@ -161,6 +161,27 @@ async def test_a_line_of_a_watch_that_is_too_long_is_an_error_before_it_is_whole
         await client.close()
 
 
+async def test_a_watch_on_which_nothing_happens_for_long_ends_without_an_error(
+    clients: list[KubeHttp], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("podsched.serve.kube.http._WATCH_SILENCE", 0.05)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\none\n")
+        with contextlib.suppress(OSError):
+            await reader.read()
+            writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    clients.append(client := KubeHttp(ClusterAccess(f"http://127.0.0.1:{port}")))
+    async with server:
+        watch = client.lines("/api/v1/pods", {"watch": "1"})
+        assert [lines async for lines in watch] == [[b"one"]]
+        await client.close()
+
+
 async def test_requests_and_watches_outlive_a_restart_of_the_server(
     store: KubeStore, clients: list[KubeHttp]
 ) -> None:

@@ -54,7 +54,7 @@ _MAX_CONCURRENT = 32
 #: Max connections of watches: one for each kind, of which there are about 25.
 _WATCHES = 80
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
-#: Seconds to connect, and without a byte on a watch; bookmarks come about once a minute.
+#: Seconds to connect, and without a byte on a watch; bookmarks mostly come once a minute.
 _CONNECT_TIMEOUT, _WATCH_SILENCE = 5.0, 90.0
 #: Longest line of a watch: etcd's limit of 1.5 MiB, with room for what JSON adds.
 _MAX_LINE = 16 << 20
@@ -184,6 +184,8 @@ class KubeHttp:
     async def lines(self, path: str, params: Params) -> AsyncGenerator[list[bytes], None]:
         """Yield the lines of a watch, in the groups in which they arrive, until the server ends it.
 
+        It also ends after a long silence: a server that has not seen a change of the kind since its
+        start sends no bookmarks, so whether the connection works only a new watch shows.
         Raises ClientError if it is refused or breaks. ``aclose`` it.
         """
         timeout = aiohttp.ClientTimeout(
@@ -206,7 +208,7 @@ class KubeHttp:
                     raw = await _beginning(response.content, _REFUSAL)
                     raise error_of(response.status, raw, response.headers)
                 rest = b""
-                async for chunk in response.content.iter_any():
+                while chunk := await _next_chunk(response.content):
                     *lines, rest = (rest + chunk).split(b"\n")
                     if len(rest) > _MAX_LINE:
                         raise Unreadable(f"a line of the watch has more than {_MAX_LINE} bytes")
@@ -281,6 +283,14 @@ class KubeHttp:
         if answer.status >= 400:
             raise error_of(answer.status, answer.body, answer.headers)
         return answer.body
+
+
+async def _next_chunk(content: aiohttp.StreamReader) -> bytes:
+    """Return what has arrived; b"" at the end, and after a silence."""
+    try:
+        return await content.readany()
+    except TimeoutError:
+        return b""
 
 
 async def _beginning(content: aiohttp.StreamReader, size: int) -> bytes:
