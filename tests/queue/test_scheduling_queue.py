@@ -669,6 +669,18 @@ def test_activate_skips_hints_and_backoff() -> None:
     assert popped_names(queue, 1.1) == ["a", "b"]
 
 
+def test_a_pod_that_backs_off_is_not_tried_early_though_nothing_else_waits() -> None:
+    queue = queue_of(initial_backoff=4.0)
+    info = pod("a")
+    queue.add(info, 1.0)
+    reject(queue, 1.0, "Fit")
+    queue.back_off([info], 1.1)
+    assert popped_names(queue, 1.1) == []
+    queue.timeouts.flush(6.0)
+    assert popped_names(queue, 6.0) == ["a"]
+    assert not list(queue.pending.problems())
+
+
 def test_activate_of_a_pod_in_flight_counts_when_its_attempt_fails() -> None:
     queue, info = queue_of(), pod("a")
     queue.add(info, 1.0)

@@ -41,6 +41,7 @@ activeQ            pop                                    in flight
 not gated          pop of a member of its PodGroup        in flight
 podBackoffQ        pop with activeQ empty                 in flight
 both backoff       flush_backoff_completed, activate      activeQ (gated when activate is refused)
+not in activeQ     back_off                               podErrorBackoffQ (activeQ without backoff)
 in flight          done, deleted and then returned        (none)
 in flight          returned with errors                   podErrorBackoffQ (activeQ without backoff)
 in flight          rejected, nothing helped meanwhile     unschedulablePods
@@ -60,7 +61,7 @@ indexes of the hints save these calls, so plugins of other kinds get the event, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from podsched.framework.classify import pod_update_actions
@@ -76,7 +77,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.plugin import PreEnqueuePlugin, QueueSortPlugin
 from podsched.framework.pods import PodInfo, QueuedPodInfo
-from podsched.queue.attempts import Attempts
+from podsched.queue.attempts import SCHEDULE_ATTEMPT_FAILURE, Attempts
 from podsched.queue.hints import HintTable, Strategy
 from podsched.queue.in_flight import InFlight
 from podsched.queue.observer import QueueObserver
@@ -231,6 +232,23 @@ class SchedulingQueue:
 
         A pod in flight is tried again if its attempt fails. PreEnqueue still applies.
         """
+        for queued in self._taken_out(pods):
+            self.pending.to_active(queued, FORCE_ACTIVATE.text, now)
+        self.incoming.report()
+
+    def back_off(self, pods: Iterable[PodInfo], now: float) -> None:
+        """Try pending pods again after their backoff, as if their attempt had met an error.
+
+        For errors that show after the attempt. Pods in flight or in activeQ: as for ``activate``.
+        """
+        for queued in self._taken_out(pods):
+            self.pending.rejections.remove(queued)
+            queued.unschedulable_plugins.clear()
+            queued.pending_plugins.clear()
+            self.pending.requeue(queued, Strategy.AFTER_BACKOFF, SCHEDULE_ATTEMPT_FAILURE, now)
+        self.incoming.report()
+
+    def _taken_out(self, pods: Iterable[PodInfo]) -> Iterator[QueuedPodInfo]:
         for pod in pods:
             flight = self.in_flight.get(pod.uid)
             if flight is not None:
@@ -242,8 +260,7 @@ class SchedulingQueue:
                 pod.uid
             )
             if queued is not None:
-                self.pending.to_active(queued, FORCE_ACTIVATE.text, now)
-        self.incoming.report()
+                yield queued
 
     def gate_again(self, uids: Iterable[str], now: float) -> None:
         """Run PreEnqueue again for pending pods, and move them to activeQ or gate them.

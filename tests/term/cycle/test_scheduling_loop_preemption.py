@@ -126,13 +126,13 @@ async def test_a_budget_is_violated_only_where_no_other_node_would_do() -> None:
         assert "guarded" not in pods(world)
 
 
-async def test_an_eviction_that_fails_has_the_preemptor_try_again(
+async def test_while_evictions_fail_the_preemptor_tries_again_after_its_backoff(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = TermWorld()
     world.node("n1")
     world.pod("low", cpu="3", on="n1")
-    real, failures = world.cluster.evict_pods, [1]
+    real, failures = world.cluster.evict_pods, [1, 2, 3]
 
     async def flaky(
         evictions: Sequence[api_pb2.EvictRequest], *, fence: api_pb2.Fence
@@ -146,6 +146,8 @@ async def test_an_eviction_that_fails_has_the_preemptor_try_again(
     async with world.running():
         world.pod("high", cpu="3", priority=10)
         await asyncio.sleep(0.5)
+        assert failures == [1, 2]
+        await asyncio.sleep(12)
         assert world.nodes_of("high") == ["n1"]
 
 

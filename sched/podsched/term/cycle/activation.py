@@ -27,6 +27,11 @@ class Activator:
         self._queue.activate(pods, self._clock())
         self._wake.set()
 
+    def back_off(self, pods: Iterable[PodInfo]) -> None:
+        """Try these pods again after their backoff."""
+        self._queue.back_off(pods, self._clock())
+        self._wake.set()
+
     def activate_wanted(self, state: CycleState) -> None:
         """Activate the pods that plugins of a cycle put into ``pods_to_activate``."""
         if state.pods_to_activate:

@@ -152,6 +152,10 @@ class FailureHandler(TermPart):
         self, preemption: Preemption, result: str, seconds: float, *, try_again: bool
     ) -> None:
         """Count a preemption; ``try_again``: no deletion will wake the preemptors."""
-        if try_again:
+        if result == "error":
+            # kube-scheduler activates them, and so sends evictions that a policy or missing rights
+            # forbid as fast as they are refused.
+            self._activator.back_off(preemption.pods)
+        elif try_again:
             self._activator.activate(preemption.pods)
         self._meter.preemption.finished(result, seconds)

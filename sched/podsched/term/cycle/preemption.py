@@ -6,12 +6,12 @@ scheduling cycle:
 
     evictions_started --all but one--> preemptors_released --the last one--> (5 s) evictions_ended
             |                                                     |
-            '--- one fails ---> preemptors_released, evictions_ended, preemptors activated
+            '--- one fails ---> preemptors_released, evictions_ended, preemptors back off
 
 A plugin that is an ``EvictionListener`` is notified of these moments. DefaultPreemption keeps the
 preemptors out of activeQ between the first two (with its PreEnqueue), so that the deletion of the
-last victim wakes them. If an eviction fails, the preemptors are activated to try again. The same
-happens if the last victim is already gone, because its deletion came before the preemptors were
+last victim wakes them. If an eviction fails, the preemptors try again after their backoff. If the
+last victim is already gone, they do so at once, because its deletion came before they were
 released. Victims that are already terminating are not evicted again, and do not count here.
 
 Source: ``framework/preemption/executor.go`` of kube-scheduler v1.36.
