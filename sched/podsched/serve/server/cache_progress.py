@@ -33,14 +33,10 @@ class CacheProgress:
     def advance(self, revision: int) -> None:
         """Wake the tasks that wait for a change, or for a revision up to this one."""
         self.revision = max(self.revision, revision)
-        self.wake()
-        self._waiters.reached(self.revision)
-
-    def wake(self) -> None:
-        """Wake all tasks that wait for a change."""
         if self._changed is not None and not self._changed.done():
             self._changed.set_result(None)
         self._changed = None
+        self._waiters.reached(self.revision)
 
     def next_change(self) -> asyncio.Future[None]:
         """Return a future that the next change completes; shared, so do not cancel it."""

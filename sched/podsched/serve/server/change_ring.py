@@ -6,18 +6,33 @@
 The ring has every change after the revision ``floor``. All changes of one revision are added
 together and dropped together. A watcher only remembers a position in the ring and has no queue. So
 a slow watcher uses no memory; if its position is dropped, it must list again.
+
+A watcher that has read everything is woken only by changes of its topics: a kind, or the objects of
+a kind with one name, or the pods of one node. Kubernetes' API server has the same indexes, because
+each kubelet watches the pods of its node, and its Secrets and ConfigMaps by their names. Woken by
+every change, 200 watchers without any event cost two thirds of what creating and binding did.
 """
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
+from podsched.api.etcd_keys import name_in
+from podsched.api.objects import Pod
 from podsched.serve.server import frames
 from podsched.serve.server.entries import Entry
 from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED
 
+#: Fields by which a topic limits the objects of a kind.
+NAME, NODE_NAME = "metadata.name", "spec.nodeName"
+Topic = tuple[str, str, str]
+"""A kind, and NAME or NODE_NAME with its value, or "" twice for all objects."""
+
+#: A position that is always dropped.
+_GONE = -1
 _by_revision = attrgetter("revision")
 
 
@@ -66,6 +81,56 @@ class Change:
         return frames.event_frame(event_type, self.shown_as(event_type).wrapped(self.revision))
 
 
+class _Waiting:
+    """The watchers that wait for changes, by topic."""
+
+    def __init__(self) -> None:
+        self._by_topic: dict[Topic, set[asyncio.Future[int]]] = {}
+        #: How many wait for pods of one node: if there are none, no pod is decoded for its node.
+        self._of_nodes = 0
+
+    def add(self, topics: Sequence[Topic], woken: asyncio.Future[int]) -> None:
+        """Let a watcher wait; ``woken`` gets the position of the first change of its topics."""
+        for topic in topics:
+            self._by_topic.setdefault(topic, set()).add(woken)
+            self._of_nodes += topic[1] == NODE_NAME
+
+    def remove(self, topics: Sequence[Topic], woken: asyncio.Future[int]) -> None:
+        for topic in topics:
+            self._of_nodes -= topic[1] == NODE_NAME
+            waiting = self._by_topic.get(topic)
+            if waiting is not None:
+                waiting.discard(woken)
+                if not waiting:
+                    del self._by_topic[topic]
+
+    def wake(self, change: Change, position: int) -> None:
+        """Wake those that wait for a change."""
+        for topic in self._topics(change) if self._by_topic else ():
+            _complete(self._by_topic.pop(topic, ()), position)
+
+    def wake_all(self, position: int) -> None:
+        known, self._by_topic = self._by_topic, {}
+        for waiting in known.values():
+            _complete(waiting, position)
+
+    def _topics(self, change: Change) -> Iterator[Topic]:
+        kind = change.kind.name
+        yield kind, "", ""
+        yield kind, NAME, name_in(change.key)
+        if self._of_nodes:
+            # The node may change: a pod is bound, or replaced by another of its name.
+            for entry in (change.old, change.new):
+                if entry is not None and isinstance(entry.message, Pod):
+                    yield kind, NODE_NAME, entry.message.spec.node_name
+
+
+def _complete(waiting: Iterable[asyncio.Future[int]], position: int) -> None:
+    for woken in waiting:
+        if not woken.done():
+            woken.set_result(position)
+
+
 class ChangeRing:
     """A bounded list of changes. Positions count changes since the start and never repeat."""
 
@@ -77,6 +142,7 @@ class ChangeRing:
         self._bytes = 0
         self._max_events = max_events
         self._max_bytes = max_bytes
+        self._waiting = _Waiting()
 
     def __len__(self) -> int:
         return len(self._changes)
@@ -108,8 +174,31 @@ class ChangeRing:
             last += 1
         return ring[first:last]
 
+    async def next_position(self, topics: Sequence[Topic], seconds: float) -> int:
+        """Wait for a change of some topics; return the position from which to read on.
+
+        For a watcher that has read up to the end. After ``seconds`` it is the end: all changes
+        until then are of other topics. ``release`` and ``restart`` end the wait, too.
+        """
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[int] = loop.create_future()
+        self._waiting.add(topics, woken)
+        # The end is taken when the time is over, not when the task goes on: a change of a topic may
+        # come in between.
+        timer = loop.call_later(seconds, lambda: _complete((woken,), self.end))
+        try:
+            return await woken
+        finally:
+            timer.cancel()
+            self._waiting.remove(topics, woken)
+
+    def release(self) -> None:
+        """End all waits of ``next_position``."""
+        self._waiting.wake_all(self.end)
+
     def add(self, change: Change) -> None:
         """Add a change; ``trim`` follows when all of its revision are added."""
+        self._waiting.wake(change, self.end)
         self._changes.append(change)
         self._bytes += len(change.frame)
 
@@ -121,6 +210,7 @@ class ChangeRing:
         self._changes = []
         self._bytes = 0
         self.floor = revision
+        self._waiting.wake_all(_GONE)
 
     def trim(self) -> None:
         """Drop at least the oldest tenth of a ring that is too large, by whole revisions.

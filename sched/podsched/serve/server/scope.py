@@ -5,7 +5,7 @@ A list, watch or bulk deletion selects by kinds, namespace, labels and fields.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from podsched.api.etcd_keys import local_key
 from podsched.api.field_selectors import FieldSelector, check_fields, parse_field_selector
@@ -13,7 +13,7 @@ from podsched.api.kinds import KINDS, Kind, UnknownKindError, find_kind
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.selectors import Selector, SelectorError, parse_selector
 from podsched.serve.server import errors
-from podsched.serve.server.change_ring import Change
+from podsched.serve.server.change_ring import NAME, NODE_NAME, Change, Topic
 from podsched.serve.server.entries import Entry
 from podsched.v1.api_pb2 import ADDED, DELETED
 
@@ -66,7 +66,7 @@ def selected_name(field_selector: str) -> str:
 
     As in Kubernetes, the right to this object is enough.
     """
-    return selected(field_selector, "metadata.name")
+    return selected(field_selector, NAME)
 
 
 class Scope:
@@ -104,6 +104,17 @@ class Scope:
             raise errors.bad_request(str(error), "fieldSelector") from None
         #: Whether it matches all objects of its kinds.
         self.every_object = not (namespace or self._labels or self._fields)
+
+    @property
+    def topics(self) -> Sequence[Topic]:
+        """The topics of all changes that can be events of a watch."""
+        name = self._fields.wanted(NAME) if self._fields is not None else None
+        node = self._fields.wanted(NODE_NAME) if self._fields is not None else None
+        if name is not None:
+            return [(kind, NAME, name) for kind in self.kinds]
+        if node is not None and list(self.kinds) == ["Pod"]:
+            return [("Pod", NODE_NAME, node)]
+        return [(kind, "", "") for kind in self.kinds]
 
     @property
     def selects(self) -> bool:

@@ -106,7 +106,7 @@ class Watcher:
     def close(self) -> None:
         """End all watches, so that the server can drain."""
         self._closing = True
-        self._cache.progress.wake()
+        self._cache.ring.release()
 
     def watch(
         self, request: WatchRequest, encoding: Encoding | None = None
@@ -211,6 +211,7 @@ class Watcher:
         response are merged.
         """
         cache, clock = self._cache, asyncio.get_running_loop().time
+        topics = scope.topics
         sent_at, sent, bookmark_at = 0.0, 0, clock() + encoding.idle
         turn = Turn()
         while not self._closing:
@@ -233,8 +234,7 @@ class Watcher:
                 yield encoding.bookmark(cache.revision, initial_events_end=False)
                 bookmark_at = clock() + encoding.idle
                 continue
-            # ``wait_for`` would cancel the future, which all watches share.
-            await asyncio.wait([cache.progress.next_change()], timeout=bookmark_at - clock())
+            position = await cache.ring.next_position(topics, bookmark_at - clock())
             pause = sent_at + max(_interval(sent), pace) - clock()
             if pause > 0:
                 await asyncio.sleep(pause)
