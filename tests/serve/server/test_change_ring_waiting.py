@@ -44,12 +44,16 @@ async def woken_after(scope: Scope, changes: Sequence[Change]) -> float:
     """Seconds until a watcher of a scope goes on, with one change each second."""
     ring, loop = empty_ring(), asyncio.get_running_loop()
     began = loop.time()
-    waiting = asyncio.ensure_future(ring.next_position(scope.topics, 100))
+
+    async def watch() -> float:
+        await ring.next_position(scope.topics, 100)
+        return loop.time() - began
+
+    waiting = asyncio.ensure_future(watch())
     for change in changes:
         await asyncio.sleep(1)
         ring.add(change)
-    await waiting
-    return loop.time() - began
+    return await waiting
 
 
 async def test_a_watcher_sleeps_through_changes_of_other_kinds() -> None:
