@@ -170,6 +170,16 @@ async def test_a_plugin_is_asked_until_it_has_a_token_and_when_it_is_refused(
 
 
 @pytest.mark.integration
+async def test_a_plugin_beside_the_kubeconfig_of_the_current_directory_is_found(
+    kubeconfig: Kubeconfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kubeconfig.path = Path("config")
+    kubeconfig.user = {"exec": {**plugin(tmp_path, {"token": "t"}), "command": "./plugin"}}
+    assert await kubeconfig.read().token.token() == "t"
+
+
+@pytest.mark.integration
 async def test_a_token_that_ends_soon_is_asked_for_again(
     kubeconfig: Kubeconfig, tmp_path: Path
 ) -> None:

@@ -87,7 +87,7 @@ class ExecToken:
             reason = "is not supported: this process has no terminal"
             raise ConfigError([invalid("user.exec.interactiveMode", "Always", reason)])
         if os.sep in command:
-            command = str(folder / command)
+            command = str((folder / command).absolute())
         arguments, variables = content.get("args") or [], content.get("env") or []
         if not isinstance(arguments, list):
             raise ConfigError([invalid("user.exec.args", "***", "must be a list")])
