@@ -7,6 +7,7 @@ import gc
 import gzip
 import socket
 import types
+from collections.abc import Awaitable, Callable
 
 import aiohttp
 import pytest
@@ -45,6 +46,37 @@ async def test_a_malformed_request_leaves_no_cycle(said: bytes) -> None:
         assert [f for f in frames if f.f_code is _PARSES] == []
     finally:
         gc.enable()
+
+
+async def _gone(_: web.BaseRequest) -> web.Response:
+    raise ConnectionResetError
+
+
+async def _broken(_: web.BaseRequest) -> web.Response:
+    raise KeyError
+
+
+@pytest.mark.parametrize(
+    ("handler", "said", "logged"),
+    [
+        (_gone, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", 0),
+        (_broken, b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", 0),
+        (_broken, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", 1),
+    ],
+    ids=["a client that has gone", "a malformed request", "an error of the server"],
+)
+async def test_only_errors_of_the_server_are_logged(
+    handler: Callable[[web.BaseRequest], Awaitable[web.Response]],
+    said: bytes,
+    logged: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    connection = Connection(Listener(protocols(web.Server(handler), {}), 1, None, 90.0))
+    transport = MemoryTransport(connection)
+    connection.connection_made(transport)
+    connection.data_received(said)
+    await transport.closed.wait()
+    assert len(caplog.records) == logged
 
 
 @pytest.mark.integration

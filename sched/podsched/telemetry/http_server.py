@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.log import server_logger
 
 from podsched.lib.listening import Connection, Listener
 from podsched.lib.network import reachable_host
@@ -18,6 +21,18 @@ from podsched.telemetry.logs import Logger, keeps_certificates
 MAX_CONNECTIONS: Final = 500
 #: Seconds without a request after which a connection is closed: longer than scrapes are apart.
 _IDLE_SECONDS: Final = 75.0
+
+
+def _is_of_server(record: logging.LogRecord) -> bool:
+    """Return whether a record is not about a malformed request or a client that has gone.
+
+    Clients, strangers among them, could cause those at any rate, each with a traceback.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, (HttpProcessingError, ConnectionError))
+
+
+server_logger.addFilter(_is_of_server)
 
 
 def connection_of(request: web.BaseRequest) -> Connection:
