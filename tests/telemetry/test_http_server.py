@@ -15,7 +15,12 @@ from aiohttp import web, web_protocol
 
 from podsched.lib.listening import Connection, Listener
 from podsched.telemetry.http_protocol import protocols
-from podsched.telemetry.http_server import HttpServer, serve_application
+from podsched.telemetry.http_server import (
+    HttpServer,
+    RequestTurns,
+    in_turns,
+    serve_application,
+)
 from podsched.telemetry.logs import get_logger
 from support.kube_client import MemoryTransport
 
@@ -77,6 +82,51 @@ async def test_only_errors_of_the_server_are_logged(
     connection.data_received(said)
     await transport.closed.wait()
     assert len(caplog.records) == logged
+
+
+def _connection(address: str) -> Connection:
+    connection = Connection(Listener(asyncio.Protocol, 1, None, 90.0))
+    connection.address = address
+    return connection
+
+
+@pytest.mark.looptime
+async def test_a_flood_of_requests_is_spaced_and_another_client_waits_for_two_turns() -> None:
+    turns, clock = RequestTurns(), asyncio.get_running_loop().time
+    flood = [asyncio.create_task(turns.take(_connection("10.0.0.1"))) for _ in range(520)]
+    await asyncio.sleep(0)
+    await turns.take(_connection("10.0.0.2"))
+    assert clock() < 0.005
+    await asyncio.gather(*flood)
+    assert 0.49 < clock() < 0.51
+
+
+@pytest.mark.looptime
+async def test_requests_of_lost_connections_take_no_turn() -> None:
+    turns, clock = RequestTurns(), asyncio.get_running_loop().time
+    connections = [_connection("10.0.0.1") for _ in range(520)]
+    flood = [asyncio.create_task(turns.take(connection)) for connection in connections]
+    await asyncio.sleep(0)
+    for connection in connections:
+        connection.connection_lost(None)
+    await turns.take(_connection("10.0.0.1"))
+    assert clock() < 0.005
+    assert sum(task.cancelled() for task in flood) >= 490
+
+
+@pytest.mark.looptime
+async def test_a_server_handles_requests_in_turns() -> None:
+    async def empty(_: web.BaseRequest) -> web.Response:
+        return web.Response()
+
+    server, clock = web.Server(in_turns(empty)), asyncio.get_running_loop().time
+    for _ in range(120):
+        connection = Connection(Listener(protocols(server, {}), 1, None, 90.0))
+        transport = MemoryTransport(connection)
+        connection.connection_made(transport)
+        connection.data_received(b"GET / HTTP/1.0\r\n\r\n")
+        await transport.closed.wait()
+    assert 0.09 < clock() < 0.11
 
 
 @pytest.mark.integration

@@ -219,7 +219,7 @@ class Connection(asyncio.Protocol):
         #: Whether ``_ends`` limits a request that has begun, and not the time without one.
         self._hurried = False
         #: Called when the connection is lost.
-        self.on_lost: Callable[[], None] | None = None
+        self.on_lost: Callable[[], object] | None = None
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -21,6 +23,11 @@ from podsched.telemetry.logs import Logger, keeps_certificates
 MAX_CONNECTIONS: Final = 500
 #: Seconds without a request after which a connection is closed: longer than scrapes are apart.
 _IDLE_SECONDS: Final = 75.0
+#: Seconds of the event loop that a small request takes, the share of the loop for requests, and
+#: seconds that may be taken in advance.
+_REQUEST_SECONDS: Final = 0.25e-3
+_SHARE: Final = 0.25
+_ADVANCE: Final = 0.02
 
 
 def _is_of_server(record: logging.LogRecord) -> bool:
@@ -33,6 +40,62 @@ def _is_of_server(record: logging.LogRecord) -> bool:
 
 
 server_logger.addFilter(_is_of_server)
+
+
+class RequestTurns:
+    """Spaces the requests of a server, in turn by client address, at most 1,000 a second.
+
+    Otherwise 500 connections of strangers, each with a request, would hold up everything else in
+    the process for 0.1 s again and again: a leader could not renew its lock.
+    """
+
+    def __init__(self) -> None:
+        #: By address, in the order of the next turns.
+        self._waiting: dict[str, dict[asyncio.Future[None], None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        #: When the turns taken so far are paid for.
+        self._paid = -math.inf
+
+    async def take(self, connection: Connection) -> None:
+        """Wait for a turn. Raises CancelledError if the connection is lost meanwhile."""
+        loop = asyncio.get_running_loop()
+        if self._timer is None and self._paid - _ADVANCE <= loop.time():
+            self._pay(loop)
+            return
+        turn, address = loop.create_future(), connection.address
+        self._waiting.setdefault(address, {})[turn] = None
+        self._plan(loop)
+        connection.on_lost = turn.cancel
+        try:
+            await turn
+        finally:
+            connection.on_lost = None
+            of_address = self._waiting.get(address, {})
+            of_address.pop(turn, None)
+            if not of_address:
+                self._waiting.pop(address, None)
+
+    def _pay(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._paid = max(self._paid, loop.time()) + _REQUEST_SECONDS / _SHARE
+
+    def _plan(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._timer is None and self._waiting:
+            self._timer = loop.call_at(self._paid - _ADVANCE, self._next, loop)
+
+    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        if not self._waiting:
+            return
+        address = next(iter(self._waiting))
+        of_address = self._waiting.pop(address)
+        turn = next(iter(of_address))
+        del of_address[turn]
+        if of_address:
+            self._waiting[address] = of_address
+        if not turn.done():
+            turn.set_result(None)
+            self._pay(loop)
+        self._plan(loop)
 
 
 def connection_of(request: web.BaseRequest) -> Connection:
@@ -120,7 +183,7 @@ async def serve_application(
     await runner.setup()
     server = runner.server
     assert server is not None
-    server.request_handler = _in_use(server.request_handler)
+    server.request_handler = in_turns(server.request_handler)
     # Nothing here reads bodies, and unfolding those that are compressed would block the event loop:
     # ten of 1 MB, 1 GB each unfolded, blocked it for half a minute.
     options = {"access_log": None, "auto_decompress": False, "lingering_time": 0.0}
@@ -134,11 +197,17 @@ async def serve_application(
     return HttpServer(runner, listener, host, "https" if tls else "http")
 
 
-def _in_use(
+def in_turns(
     handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
 ) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    """Return a handler that waits for a turn; then the connection is in use."""
+    turns = RequestTurns()
+
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        with connection_of(request).in_use():
+        connection = connection_of(request)
+        # Not in use meanwhile, so that it gives way to new connections.
+        await turns.take(connection)
+        with connection.in_use():
             return await handler(request)
 
     return handle
