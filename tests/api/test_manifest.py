@@ -182,6 +182,11 @@ def test_types_that_json_does_not_have_are_refused(value: str) -> None:
         load_documents(f"a: {value}")
 
 
+@pytest.mark.parametrize("value", ["1:30", "190:20:30.15", f"{'1:' * 200}1.5", "!!int 1:30"])
+def test_a_number_in_base_60_is_text(value: str) -> None:
+    assert load_documents(f"value: {value}") == [{"value": value.removeprefix("!!int ")}]
+
+
 @pytest.mark.parametrize("value", ["!!bool x", "!!int x", "!!int ''", "!!float .", "!!int [1]"])
 def test_a_value_that_does_not_fit_its_type_is_refused(value: str) -> None:
     with pytest.raises(ManifestError, match="error parsing YAML"):
