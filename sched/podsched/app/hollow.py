@@ -19,7 +19,7 @@ async def run_hollow_nodes(
     process: Process,
     settings: AgentSettings,
     nodes: Sequence[Node],
-    client_options: ClientOptions | None = None,
+    client_options: ClientOptions,
 ) -> None:
     """Run an agent until the process is asked to stop. Raises the error of a bug in the agent."""
     client = ApiClient(settings.api_endpoints, client_options)

@@ -19,7 +19,7 @@ from podsched.lab.replay.traces.swf import BatchTrace
 
 
 def replay_batch(
-    file: Path, seconds: float, plot: Path | None, *, as_json: bool, eta: bool = False
+    file: Path, seconds: float, plot: Path | None, *, as_json: bool, eta: bool
 ) -> None:
     """Run a log in each order, and show the runs side by side; exit if the log is broken.
 

@@ -244,9 +244,7 @@ async def set_unschedulable(
     await client.patch("Node", name, patch, dry_run=dry_run.asked)
 
 
-async def tell_unschedulable(
-    client: ApiClient, name: str, value: bool, dry_run: DryRun = DryRun.NONE
-) -> None:
+async def tell_unschedulable(client: ApiClient, name: str, value: bool, dry_run: DryRun) -> None:
     """Cordon or uncordon a node if necessary, and print it. Raises NotFound."""
     already = await is_unschedulable(client, name) == value
     if not already:

@@ -37,7 +37,7 @@ class Workload(NamedTuple):
     others: list[AnyObject]
 
 
-def read_workloads(filenames: Sequence[str], replicas: int | None = None) -> Workload:
+def read_workloads(filenames: Sequence[str], replicas: int | None) -> Workload:
     """Return the pods of manifests; ``replicas``: the number of pods of each template or pod.
 
     Exits if there is no pod, or if there are more than MAX_PODS.

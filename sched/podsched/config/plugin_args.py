@@ -172,7 +172,7 @@ class InterPodAffinityArgs(Model):
 
     def errors(self, path: str) -> Iterator[FieldError]:
         here = join(path, "hardPodAffinityWeight")
-        yield from _range_errors(here, self.hard_pod_affinity_weight, 0, 100)
+        yield from _range_errors(here, self.hard_pod_affinity_weight, 100)
 
 
 class PodTopologySpreadArgs(Model):
@@ -224,7 +224,7 @@ class DefaultPreemptionArgs(Model):
         absolute = self.min_candidate_nodes_absolute
         percentage_path = join(path, "minCandidateNodesPercentage")
         absolute_path = join(path, "minCandidateNodesAbsolute")
-        yield from _range_errors(percentage_path, percentage, 0, 100)
+        yield from _range_errors(percentage_path, percentage, 100)
         if absolute < 0:
             yield invalid(absolute_path, absolute, "not in valid range [0, inf)")
         if percentage == absolute == 0:
@@ -255,9 +255,9 @@ def _name_errors(path: str, name: str) -> Iterator[FieldError]:
     return (invalid(path, name, reason) for reason in qualified_name(name))
 
 
-def _range_errors(path: str, value: int, low: int, high: int) -> Iterator[FieldError]:
-    if not low <= value <= high:
-        yield invalid(path, value, f"not in valid range [{low}, {high}]")
+def _range_errors(path: str, value: int, high: int) -> Iterator[FieldError]:
+    if not 0 <= value <= high:
+        yield invalid(path, value, f"not in valid range [0, {high}]")
 
 
 def _weight_errors(resources: Sequence[ResourceSpec], path: str) -> Iterator[FieldError]:
@@ -277,8 +277,8 @@ def shape_errors(shape: Sequence[UtilizationShapePoint], path: str) -> Iterator[
             yield invalid(join(path, at, "utilization"), shape[at].utilization, reason)
             break
     for at, point in enumerate(shape):
-        yield from _range_errors(join(path, at, "utilization"), point.utilization, 0, 100)
-        yield from _range_errors(join(path, at, "score"), point.score, 0, MAX_CUSTOM_PRIORITY_SCORE)
+        yield from _range_errors(join(path, at, "utilization"), point.utilization, 100)
+        yield from _range_errors(join(path, at, "score"), point.score, MAX_CUSTOM_PRIORITY_SCORE)
 
 
 def _constraint_errors(constraint: v1.TopologySpreadConstraint, path: str) -> Iterator[FieldError]:

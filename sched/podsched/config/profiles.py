@@ -85,9 +85,9 @@ class Resolution:
 
 def resolve_profiles(
     profiles: Sequence[KubeSchedulerProfile],
-    percentage_of_nodes_to_score: int | None = None,
-    extenders: Sequence[Extender] = (),
-    known_plugins: Mapping[str, PluginSpec] | None = None,
+    percentage_of_nodes_to_score: int | None,
+    extenders: Sequence[Extender],
+    known_plugins: Mapping[str, PluginSpec] | None,
 ) -> Resolution:
     """Resolve the profiles of a file; the errors' paths start with "profiles"."""
     out = Resolution()

@@ -184,7 +184,7 @@ class SchedulerSettings(_Checked):
     for all but kube-system. In addition to queues.requireQueue of the configuration."""
 
     def _errors(self) -> Iterator[FieldError]:
-        yield from _endpoint_errors("api_endpoints", self.api_endpoints)
+        yield from _endpoint_errors(self.api_endpoints)
         yield from self._positive("max_batch", "pod_max_in_unschedulable_pods_duration")
         yield from self._not_negative("audit_period")
         if not self.decision_log:
@@ -332,7 +332,7 @@ class AgentSettings(_Checked):
     """Provisioners of StorageClasses that the volume controller plays."""
 
     def _errors(self) -> Iterator[FieldError]:
-        yield from _endpoint_errors("api_endpoints", self.api_endpoints)
+        yield from _endpoint_errors(self.api_endpoints)
         yield from self._not_negative("nodes", "run_delay", "job_seconds")
         yield from self._positive("node_pods", "heartbeat_period")
         if not self.node_name_prefix:
@@ -349,7 +349,7 @@ class AgentSettings(_Checked):
                 yield invalid("node_devices", ",".join(self.node_devices), str(why))
 
 
-def _endpoint_errors(path: str, endpoints: Iterable[str]) -> Iterator[FieldError]:
+def _endpoint_errors(endpoints: Iterable[str]) -> Iterator[FieldError]:
     """Yield errors unless there are endpoints and each is "host:port" (IPv6 in brackets)."""
     at = -1
     for at, endpoint in enumerate(endpoints):
@@ -359,6 +359,6 @@ def _endpoint_errors(path: str, endpoints: Iterable[str]) -> Iterator[FieldError
         except ValueError:
             good = False
         if not good or "@" in endpoint:
-            yield invalid(f"{path}[{at}]", endpoint, "must be host:port")
+            yield invalid(f"api_endpoints[{at}]", endpoint, "must be host:port")
     if at < 0:
-        yield required(path, "at least one endpoint is needed")
+        yield required("api_endpoints", "at least one endpoint is needed")

@@ -25,7 +25,7 @@ class Gates:
         self,
         plugins: Mapping[str, Sequence[PreEnqueuePlugin]],
         observer: QueueObserver,
-        admission: PreEnqueuePlugin | None = None,
+        admission: PreEnqueuePlugin | None,
     ) -> None:
         last = () if admission is None else (admission,)
         self._plugins = {

@@ -38,8 +38,8 @@ _AT_ONCE = (
 
 def queue_time(
     created: float,
-    evicted_by: str | None = None,
-    evicted_at: float = 0,
+    evicted_by: str | None,
+    evicted_at: float,
     *,
     by_creation: bool = False,
 ) -> float:

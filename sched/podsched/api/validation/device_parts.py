@@ -45,9 +45,7 @@ _IDENTIFIER_RULE: Final = (
 )
 
 
-def validate_selectors(
-    at: Place, selectors: Sequence[o.DeviceSelector], *, stored: bool = False
-) -> None:
+def validate_selectors(at: Place, selectors: Sequence[o.DeviceSelector], *, stored: bool) -> None:
     """Check that each selector is an expression that compiles and is not too expensive.
 
     stored: the same expressions are stored already, and are not checked again.

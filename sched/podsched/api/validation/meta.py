@@ -20,7 +20,7 @@ _NO_FINALIZER = "name is neither a standard finalizer name nor is it fully quali
 
 
 def validate_metadata(
-    at: Place, metadata: ObjectMeta, *, namespaced: bool, name_rule: NameRule, core: bool = False
+    at: Place, metadata: ObjectMeta, *, namespaced: bool, name_rule: NameRule, core: bool
 ) -> None:
     """Validate name, namespace, labels, annotations, owners and finalizers.
 

@@ -165,7 +165,7 @@ def explain_fit(
     runtime: ProfileRuntime,
     cluster: ClusterState,
     pod: PodInfo,
-    wanted: Sequence[str] = (),
+    wanted: Sequence[str],
     chosen: str = "",
 ) -> Fitting | None:
     """Add where the pod fits and why not elsewhere.

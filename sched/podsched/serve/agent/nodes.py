@@ -150,7 +150,7 @@ def repair(node: Node, now: float, *, resumed: bool = False) -> dict[str, Any]:
     return patch
 
 
-def repaired_conditions(node: Node, now: float, *, resumed: bool = False) -> list[NodeCondition]:
+def repaired_conditions(node: Node, now: float, *, resumed: bool) -> list[NodeCondition]:
     """Return all conditions as a reporting node would set them; empty if none needs a repair.
 
     ``resumed``: the node reports again after a silence and becomes Ready in any case.

@@ -14,7 +14,7 @@ from podsched.api.objects import Pod
 from podsched.api.reasons import StatusCode
 from podsched.api.trace_context import context_of, joined, trace_id
 from podsched.telemetry.logs import get_logger
-from podsched.telemetry.tracing import DISABLED, Span, SpanName, Tracer
+from podsched.telemetry.tracing import Span, SpanName, Tracer
 from podsched.v1 import api_pb2 as v1
 
 _log = get_logger("agent")
@@ -23,9 +23,7 @@ _log = get_logger("agent")
 class StartTraces:
     """The traced pods that are being started, by key."""
 
-    def __init__(
-        self, tracer: Tracer = DISABLED, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, tracer: Tracer, clock: Callable[[], float] = time.monotonic) -> None:
         """``clock``: monotonic seconds."""
         self._tracer = tracer
         self._clock = clock

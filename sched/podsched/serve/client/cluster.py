@@ -148,8 +148,8 @@ def object_patch(item: AnyObject, body: Mapping[str, Any]) -> v1.PatchRequest:
 
 
 def merge_patch_request(
-    kind: str, namespace: str, name: str, body: Mapping[str, Any], uid: str = ""
+    kind: str, namespace: str, name: str, body: Mapping[str, Any], uid: str
 ) -> v1.PatchRequest:
-    """Return a merge patch; with a ``uid`` it applies to no other object of the name."""
+    """Return a merge patch; it applies to no other object of the name."""
     data = json.dumps(body).encode()
     return v1.PatchRequest(kind=kind, namespace=namespace, name=name, uid=uid, merge_patch=data)

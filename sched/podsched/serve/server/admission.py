@@ -75,7 +75,7 @@ def admit_new(
     now: float,
     uid: str,
     sources: AdmissionSources,
-    of_kubernetes: bool = False,
+    of_kubernetes: bool,
 ) -> None:
     """Set the defaults of a new object, in place, and validate it.
 

@@ -5,7 +5,6 @@ Each item of a batch has its own outcome.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 from podsched.api.conditions import is_terminating
@@ -47,7 +46,7 @@ class Deleter:
         namespaces: Namespaces,
         writes: GuardedWrites,
         *,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float],
     ) -> None:
         self._storage = storage
         self._lister = lister

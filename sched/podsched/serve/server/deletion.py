@@ -127,7 +127,7 @@ def _deletion_step(kind: Kind, message: AnyObject, asked: int | None, now: float
     return Step(_marked(message, int(now) + grace, grace))
 
 
-def marked_first(entry: Entry, step: Step | None, now: float, propagation: str = "") -> Step | None:
+def marked_first(entry: Entry, step: Step | None, now: float, propagation: str) -> Step | None:
     """Return the step that marks a pod with zero grace, if ``step`` would remove it.
 
     Other steps are returned unchanged.

@@ -74,7 +74,7 @@ def watch_response(events: Iterable[bytes], revision: int) -> bytes:
     return b"".join((*events, _REVISION, varint(revision)))
 
 
-def bookmark_response(revision: int, *, initial_events_end: bool = False) -> bytes:
+def bookmark_response(revision: int, *, initial_events_end: bool) -> bytes:
     """Return a serialized WatchResponse that is a bookmark: the revision reached."""
     end = _INITIAL_END if initial_events_end else b""
     return b"".join((_REVISION, varint(revision), _BOOKMARK, end))

@@ -6,7 +6,6 @@ at most once. An eviction and the update of its disruption budget are one transa
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 from podsched.api.conditions import DISRUPTION_TARGET, TRUE, set_pod_condition
@@ -55,7 +54,7 @@ class PodOperations:
         reflector: CacheReflector,
         guard: BindGuard,
         *,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float],
     ) -> None:
         self._storage = storage
         self._cache = cache

@@ -9,7 +9,6 @@ pods (``pods``) and translate from and to gRPC (``service``).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -42,7 +41,7 @@ class Registry:
         growth: GrowthCharging,
         writes: GuardedWrites,
         *,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float],
     ) -> None:
         self._storage = storage
         self._sources = sources

@@ -5,7 +5,6 @@ The REST API uses this for PUT and PATCH, because it computes the new object its
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -64,7 +63,7 @@ class Rewriter:
         growth: GrowthCharging,
         writes: GuardedWrites,
         *,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float],
     ) -> None:
         self._sources = sources
         self._growth = growth

@@ -231,7 +231,6 @@ def managed(
     entry: Entry,
     message: AnyObject,
     manager: Manager,
-    clock: Callable[[], float] = time.time,
 ) -> AnyObject:
     """Set the ``managedFields`` of an object's replacement, in place, and return it."""
     old = entry.message
@@ -251,7 +250,7 @@ def managed(
             own = _Owner(manager, resource.api_version, "")
             owners.append(own)
         own.fields = union(own.fields, change.changed)
-        own.time = codec.format_seconds(clock())
+        own.time = codec.format_seconds(time.time())
     message.metadata.ClearField("managed_fields")
     for owner in owners:
         if owner.fields:

@@ -57,7 +57,7 @@ class RestReviews:
         self,
         core: ServerCore,
         authenticate: Authenticator,
-        tokens: ServiceAccountTokens | None = None,
+        tokens: ServiceAccountTokens | None,
     ) -> None:
         self._reviews = Reviews(core.authorizer)
         self._authorizer = core.authorizer

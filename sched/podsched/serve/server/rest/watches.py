@@ -47,7 +47,7 @@ class JsonEncoding:
         *,
         bookmarks: bool,
         initial_end: bool,
-        metadata_only: bool = False,
+        metadata_only: bool,
     ) -> None:
         """show: encodes an object with the given resourceVersion, with its own for 0."""
         self._resource = resource
