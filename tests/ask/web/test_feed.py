@@ -55,9 +55,9 @@ def told(message: bytes) -> list[dict[str, Any]]:
     return [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
 
 
-async def following(feed: Feed, position: str) -> AsyncGenerator[bytes, None]:
+async def following(feed: Feed, position: str, caller: str = "ann") -> AsyncGenerator[bytes, None]:
     """The messages after a position; the first, a sign of life, is taken."""
-    messages = feed.deltas(position)
+    messages = feed.deltas(position, caller)
     assert await anext(messages) == b": still here\n\n"
     return messages
 
@@ -170,11 +170,24 @@ async def test_a_quiet_stream_says_that_it_stands(world: World) -> None:
 async def test_browsers_are_bounded(world: World) -> None:
     feed = fed(world)
     position = (await state_of(feed))["id"]
-    streams = [await following(feed, position) for _ in range(MOST_CLIENTS)]
+    streams = [await following(feed, position, str(i)) for i in range(MOST_CLIENTS)]
     with pytest.raises(TooManyBrowsersError):
-        await anext(feed.deltas(position))
+        await anext(feed.deltas(position, "ann"))
     await streams.pop().aclose()
     await (await following(feed, position)).aclose()
+    for stream in streams:
+        await stream.aclose()
+
+
+async def test_one_caller_leaves_room_for_the_browsers_of_others(world: World) -> None:
+    feed = fed(world)
+    position = (await state_of(feed))["id"]
+    streams = [await following(feed, position) for _ in range(MOST_CLIENTS // 2)]
+    with pytest.raises(TooManyBrowsersError):
+        await anext(feed.deltas(position, "ann"))
+    await (await following(feed, position, "bob")).aclose()
+    await streams.pop().aclose()
+    streams.append(await following(feed, position))
     for stream in streams:
         await stream.aclose()
 

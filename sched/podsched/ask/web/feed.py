@@ -16,7 +16,7 @@ import asyncio
 import gzip
 import secrets
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -29,8 +29,9 @@ from podsched.lib.event_loop import Turn
 
 #: Seconds between two deltas.
 TICK = 1.0
-#: Max browsers at once.
+#: Max browsers at once, of all callers and of one.
 MOST_CLIENTS = 32
+MOST_OF_CALLER = MOST_CLIENTS // 2
 #: Max deltas kept for browsers that lag or connect again.
 _KEPT_DELTAS = 60
 _KEPT_BYTES = 16 << 20
@@ -138,7 +139,8 @@ class Feed:
         self._ring = Ring()
         self._snapshot: Snapshot | None = None
         self._lock = asyncio.Lock()
-        self.clients = 0
+        #: Connected browsers by caller.
+        self._clients: Counter[str] = Counter()
         self._last_seen = 0.0
 
     async def run(self) -> None:
@@ -154,7 +156,7 @@ class Feed:
             if self.board is None:
                 self._history.changes.clear()
                 return
-            if not self.clients and self._clock() - self._last_seen > _IDLE:
+            if not self._clients and self._clock() - self._last_seen > _IDLE:
                 self._source.unfollow()
                 self.board = self._snapshot = None
                 return
@@ -177,14 +179,15 @@ class Feed:
         self._last_seen = self._clock()
         return self.board or await self._build()
 
-    async def deltas(self, position: str) -> AsyncGenerator[bytes, None]:
+    async def deltas(self, position: str, caller: str = "") -> AsyncGenerator[bytes, None]:
         """Yield server-sent events after a position, until the browser has to start over.
 
         position: the id of a state or a delta. Raises TooManyBrowsersError.
         """
-        if self.clients >= MOST_CLIENTS:
+        clients = self._clients
+        if clients.total() >= MOST_CLIENTS or clients[caller] >= MOST_OF_CALLER:
             raise TooManyBrowsersError
-        self.clients += 1
+        clients[caller] += 1
         try:
             epoch, _, number = position.partition("-")
             after = (
@@ -199,7 +202,9 @@ class Feed:
                     yield await self._ring.wait()
             yield RESET
         finally:
-            self.clients -= 1
+            clients[caller] -= 1
+            if not clients[caller]:
+                del clients[caller]
             self._last_seen = self._clock()
 
     def _observe(self) -> None:

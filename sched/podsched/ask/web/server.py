@@ -42,7 +42,13 @@ from podsched.ask.web.details import find_pods, node_details, pod_details, pod_g
 from podsched.ask.web.feed import Feed, TooManyBrowsersError
 from podsched.ask.web.sources import Source
 from podsched.lib.tls_contexts import TlsFiles
-from podsched.telemetry.http_server import HttpServer, certificate_of, peer_of, serve_application
+from podsched.telemetry.http_server import (
+    HttpServer,
+    address_of,
+    certificate_of,
+    peer_of,
+    serve_application,
+)
 from podsched.telemetry.logs import get_logger
 from podsched.v1.scheduling_pb2 import ExplainRequest
 
@@ -162,7 +168,7 @@ class Page:
         return _json(state.plain)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        messages = self._feed.deltas(request.query.get("after", ""))
+        messages = self._feed.deltas(request.query.get("after", ""), _one(request))
         try:
             first = await anext(messages)
         except TooManyBrowsersError:
@@ -249,6 +255,12 @@ def _json(body: bytes, status: int = 200) -> web.Response:
 def _caller(request: web.Request) -> Caller:
     authorization = request.headers.get(hdrs.AUTHORIZATION, "")
     return Caller(authorization, certificate_of(request), peer_of(request))
+
+
+def _one(request: web.Request) -> str:
+    """Return what all browsers of one caller have in common."""
+    caller = _caller(request)
+    return caller.authorization or caller.certificate.decode() or address_of(request)
 
 
 def _allowed(reply: Reply) -> bool:
