@@ -11,7 +11,6 @@ Events are attached to leases, by which etcd deletes them, and new ones replace 
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
@@ -100,8 +99,8 @@ class Creator:
         quotas: QuotaCharging,
         addresses: ServiceAddresses,
         *,
-        now: Callable[[], float] = time.time,
-        new_uid: Callable[[], str] = random_uid,
+        now: Callable[[], float],
+        new_uid: Callable[[], str],
     ) -> None:
         self._sources = sources
         self._addresses = addresses
@@ -244,7 +243,7 @@ class Creator:
         kept = message.metadata.generate_name or isinstance(message, Service)
         return _Item(index, new, message if kept else None)
 
-    async def _check(self, message: AnyObject, in_batch: Container[str] = ()) -> None:
+    async def _check(self, message: AnyObject, in_batch: Container[str]) -> None:
         """Raise ApiError if the caller or the object's namespace does not permit its creation."""
         kind = kind_of(message)
         check_creation(kind, message)

@@ -14,7 +14,6 @@ at no extra cost.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -74,7 +73,7 @@ class QuotaCharging:
         quotas: QuotaIndex,
         recounter: UsageRecounter,
         *,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float],
     ) -> None:
         self._new_objects = new_objects
         self._quotas = quotas

@@ -7,7 +7,6 @@ update of the claim's status is not charged. Updates of other objects do not cha
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from podsched.api.etcd_keys import name_in, object_key
@@ -38,7 +37,7 @@ class GrowthCharging:
         quotas: QuotaIndex,
         recounter: UsageRecounter,
         *,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float],
     ) -> None:
         self._quotas = quotas
         self._recounter = recounter

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
@@ -167,7 +166,7 @@ class UsageRecounter:
         reflector: CacheReflector,
         quotas: QuotaIndex,
         *,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float],
     ) -> None:
         self._store = store
         self._cache = cache
