@@ -68,16 +68,16 @@ class Observer:
         """Return the time of the first binding after a moment; None if there was none."""
         return min((at for at in self.bound_at.values() if at > when), default=None)
 
-    async def until(self, what: str, condition: Callable[[], bool], within: float = WITHIN) -> None:
+    async def until(self, what: str, condition: Callable[[], bool]) -> None:
         """Wait for a condition on what was observed.
 
         Raises:
             DemoFailed: the condition did not come true in time.
         """
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(WITHIN):
                 while not condition():
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
-            raise DemoFailed(f"timed out after {within:.0f} s waiting for {what}") from None
+            raise DemoFailed(f"timed out after {WITHIN:.0f} s waiting for {what}") from None

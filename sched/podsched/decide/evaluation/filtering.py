@@ -107,14 +107,12 @@ class _OutcomeBuilder:
         known = self.reasons.setdefault(index, [])
         self.bits[places] = renumbered(bits, reasons, known)
 
-    def done(self, excluded: Status = SUCCESS) -> FilterOutcome:
+    def done(self) -> FilterOutcome:
         """Return the outcome; nothing may be added to it any more."""
         reasons: list[tuple[Reason, ...]] = [()] * len(self.names)
         for index, of_plugin in self.reasons.items():
             reasons[index] = tuple(of_plugin)
-        return FilterOutcome(
-            self.rows, self.plugin, self.bits, self.names, tuple(reasons), excluded
-        )
+        return FilterOutcome(self.rows, self.plugin, self.bits, self.names, tuple(reasons), SUCCESS)
 
 
 def renumbered(bits: Bits, reasons: Sequence[Reason], known: list[Reason]) -> Bits:

@@ -141,10 +141,10 @@ class JobController(WorkloadController):
         self._hand_on_priority(key, job, owned)
         release = [pod for pod in todo.release if pod.uid not in owned.releasing]
         self._pod_writes.delete(key, job, todo.delete[:MOST_AT_ONCE])
-        self._pod_writes.drop(key, job, todo.drop[:MOST_AT_ONCE], JOB_TRACKING)
+        self._pod_writes.drop(key, job, todo.drop[:MOST_AT_ONCE])
         if some_done:
             in_vain = _waiting_in_vain(job, owned.active(), self._pod_of)
-            self._pod_writes.drop(key, job, in_vain, JOB_TRACKING)
+            self._pod_writes.drop(key, job, in_vain)
         for record in release[:MOST_AT_ONCE]:
             self._release(owned, record)
         if max(map(len, (todo.delete, todo.drop, release))) > MOST_AT_ONCE:

@@ -19,7 +19,7 @@ from podsched.term.controllers.owned_pods import (
     Owned,
     PodsOfOwners,
 )
-from podsched.term.controllers.pod_records import OwnedPod
+from podsched.term.controllers.pod_records import JOB_TRACKING, OwnedPod
 from podsched.term.controllers.write_queues import Done, Writes
 from podsched.term.writes.event_recorder import EventRecorder
 from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
@@ -122,7 +122,7 @@ class PodWrites:
         owned.not_before = self._pods.now + pause
         self.record(owner.metadata, "FailedCreate", f"Error creating: {owned.error}", "Warning")
 
-    def drop(self, key: str, owner: AnyObject, records: Iterable[OwnedPod], finalizer: str) -> None:
+    def drop(self, key: str, owner: AnyObject, records: Iterable[OwnedPod]) -> None:
         """Delete pods without counting them for their Job: first remove its finalizer from them."""
         owned = self._pods.of(owner.metadata.uid)
 
@@ -135,8 +135,8 @@ class PodWrites:
         for record in records:
             owned.dropping[record.uid] = None
             pod = self._pods.objects.get("Pod", record.key)
-            if pod is not None and finalizer in pod.metadata.finalizers:
-                request = without_finalizer(pod, finalizer)
+            if pod is not None and JOB_TRACKING in pod.metadata.finalizers:
+                request = without_finalizer(pod, JOB_TRACKING)
                 self.change(owned, record, request, partial(released, record))
             else:
                 self.delete(key, owner, [record])
