@@ -33,7 +33,6 @@ class ManifestError(ValueError):
 
     def __init__(self, problems: list[FieldError], document: str = "") -> None:
         self.problems = problems
-        self.document = document
         prefix = f"{document}: " if document else ""
         texts = (f"{each.path}: {each.reason}" if each.path else each.reason for each in problems)
         super().__init__(prefix + "; ".join(texts))

@@ -20,7 +20,6 @@ class CacheInconsistentError(AssertionError):
     """The cache differs from what its nodes and pods add up to: a bug in the cache."""
 
     def __init__(self, differences: list[str]) -> None:
-        self.differences = differences
         super().__init__("; ".join(differences[:10]))
 
 

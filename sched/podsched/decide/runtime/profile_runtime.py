@@ -137,7 +137,6 @@ class ProfileRuntime:
         self.profile = profile
         self.scheduler_name = profile.scheduler_name
         self.meter = (meter or ProfileMeters.unread()).of(profile.scheduler_name)
-        self.handle = handle
         self._factories = factories
         #: The plugins that keep pods on the nodes of a placement or of a flavor.
         self.restricting = _restricting(factories)

@@ -57,7 +57,6 @@ class ClusterAccess:
     token: TokenSource = field(default_factory=FixedToken)
     server_hostname: str = ""
     namespace: str = "default"
-    user: str = ""
 
 
 def kubeconfig(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> str:
@@ -149,7 +148,6 @@ class _Kubeconfig:
             self._token(user),
             str(cluster.get("tls-server-name", "")),
             str(chosen.get("namespace") or "default"),
-            str(chosen.get("user", "")),
         )
 
     def _named(self, plural: str, singular: str, name: str) -> Mapping[str, Any]:
