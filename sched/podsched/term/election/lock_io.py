@@ -101,7 +101,7 @@ class LockIO:
         except (StoreError, TimeoutError) as error:
             if renewals:
                 renewals.failed()
-            _log.warning("Could not write the lock", error=repr(error))
+            _log.warning("Could not write the lock", error=_text(error))
             self._post(Unanswered(write.attempt))
             return
         if renewals:
@@ -128,7 +128,7 @@ class LockIO:
         except (StoreError, TimeoutError) as error:
             self._for_reads.failed()
             self._read_again = False  # the timer tries again
-            _log.warning("Could not read the lock", error=repr(error))
+            _log.warning("Could not read the lock", error=_text(error))
         finally:
             self._reading = False
         # The change that requested it may have happened after the read that has just ended.
@@ -153,5 +153,9 @@ class LockIO:
             except Compacted:
                 continue  # the new watch begins with a read, which shows missed changes
             except StoreError as error:
-                _log.error("Could not watch the lock, polling only", of=name, error=repr(error))
+                _log.error("Could not watch the lock, polling only", of=name, error=_text(error))
                 await asyncio.sleep(self._longest)
+
+
+def _text(error: Exception) -> str:
+    return "no answer in time" if isinstance(error, TimeoutError) else str(error)
