@@ -27,6 +27,7 @@ from podsched.queue.attempts import Attempts
 from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.registry import factories
 from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.metrics import ControllerMetrics
 from podsched.telemetry.tracing import Tracer
 from podsched.term.controllers.manager import ControllerManager
 from podsched.term.cycle.cycle_metrics import CycleMeter
@@ -78,6 +79,7 @@ class World:
             self.actors,
             None,
             CycleMeter(MetricRegistry(), Tracer()),
+            ControllerMetrics(MetricRegistry()),
         )
         self.runner = TermRunner(parts, self.tasks)
         self.tasks.start(self.informer.run(self.runner.handle), "informer")

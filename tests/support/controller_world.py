@@ -12,6 +12,8 @@ from podsched.api.objects import AnyObject, Lease, Node, ObjectMeta, Pod, object
 from podsched.api.owners import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 from podsched.serve.client.informer import Event, EventType
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.metrics import ControllerMetrics
 from podsched.term.controllers.controller import Controller, Instant
 from podsched.term.controllers.dispatch import Dispatch
 from podsched.term.controllers.write_queues import AbsentObject, Done, Request, Writes
@@ -38,6 +40,7 @@ class ControllerWorld:
 
     def __init__(self) -> None:
         self.time = START
+        self.metrics = ControllerMetrics(MetricRegistry())
         self.evicted: list[Eviction] = []
         self.deleted: list[str] = []
         """Kind, key and propagation policy of what was deleted."""

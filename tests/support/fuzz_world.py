@@ -46,6 +46,7 @@ from podsched.serve.server.server import ApiServer
 from podsched.serve.server.settings import ServerSettings
 from podsched.serve.store.protocol import Put
 from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.metrics import ControllerMetrics
 from podsched.telemetry.tracing import Tracer
 from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.term.state import build_state
@@ -112,6 +113,7 @@ class FuzzWorld:
             NoActors(client),
             None,
             CycleMeter(MetricRegistry(), Tracer()),
+            ControllerMetrics(MetricRegistry()),
             decisions=self._decisions,
         )
         self.runner = TermRunner(parts, self._tasks)

@@ -84,7 +84,7 @@ class RunnerParts:
     actors: Actors
     extenders: Extenders | None
     meter: CycleMeter
-    controller_metrics: ControllerMetrics | None = None
+    controller_metrics: ControllerMetrics
     decisions: DecisionSink | None = None
     """Records each decision; None: none is recorded."""
     queues: bool = True

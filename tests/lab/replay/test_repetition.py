@@ -36,7 +36,7 @@ from podsched.plugins.default_preemption import dry_run_cache
 from podsched.plugins.default_preemption.plugin import REASON_TERMINATING
 from podsched.registry import factories
 from podsched.telemetry.instruments import MetricRegistry
-from podsched.telemetry.metrics import DecisionMetrics
+from podsched.telemetry.metrics import ControllerMetrics, DecisionMetrics
 from podsched.telemetry.tracing import Tracer
 from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.testing.fake_cluster import FakeCluster
@@ -267,7 +267,7 @@ async def record_a_reload(file: Path) -> None:
     parts = RunnerParts(
         "replica", default_config(), SchedulerSettings(audit_period=0.0), None, factories(),
         cluster, informer, NoActors(cluster), None, CycleMeter(MetricRegistry(), Tracer()),
-        decisions=log,
+        ControllerMetrics(MetricRegistry()), decisions=log,
     )  # fmt: skip
     runner = TermRunner(parts, tasks)
     tasks.start(informer.run(runner.handle), "informer")

@@ -21,7 +21,9 @@ from podsched.term.controllers.resource_claims import ResourceClaimController
 from support.controller_world import ControllerWorld, bound_pod
 
 IGNORING: dict[str, Callable[[ControllerWorld], Controller]] = {
-    "device taints": lambda world: DeviceTaintEvictionController(world, world, world, None),
+    "device taints": lambda world: DeviceTaintEvictionController(
+        world, world, world, world.metrics
+    ),
     "disruption budgets": lambda world: DisruptionController(world, world),
     "ephemeral volumes": lambda world: EphemeralVolumeController(world, world),
     "garbage": lambda world: GarbageCollector(world, world),

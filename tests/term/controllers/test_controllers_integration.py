@@ -12,6 +12,8 @@ from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import ConfigMap, Node, ObjectMeta, Pod
 from podsched.config.settings import ControllerSettings
 from podsched.serve.client.errors import FenceLost, Forbidden, NotFound
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.metrics import ControllerMetrics
 from podsched.term.controllers.manager import ControllerManager
 from support.agent_world import AgentWorld, started_world
 from support.api_objects import LOCK, budget, node, pod
@@ -34,7 +36,8 @@ async def world() -> AsyncIterator[AgentWorld]:
         fence = await world.new_term(LOCK)
         cluster = world.client
         informer = cluster.informer(WATCHED_KINDS)
-        manager = ControllerManager(cluster, informer, SETTINGS, fence, _Silent())
+        metrics = ControllerMetrics(MetricRegistry())
+        manager = ControllerManager(cluster, informer, SETTINGS, fence, _Silent(), metrics=metrics)
         tasks = [
             asyncio.create_task(informer.run(manager.handle)),
             asyncio.create_task(manager.run(), name="controllers' term"),

@@ -14,7 +14,7 @@ DRIVER = "gpu.example.com"
 @pytest.fixture
 def world() -> ControllerWorld:
     world = ControllerWorld()
-    world.start(DeviceTaintEvictionController(world, world, world))
+    world.start(DeviceTaintEvictionController(world, world, world, world.metrics))
     return world
 
 
@@ -166,7 +166,7 @@ def test_a_new_leader_finds_the_pods_on_tainted_devices() -> None:
     world = ControllerWorld()
     put_slice(world, d0="NoExecute")
     use(world, "p", "d0")
-    world.start(DeviceTaintEvictionController(world, world, world))
+    world.start(DeviceTaintEvictionController(world, world, world, world.metrics))
     assert [key for key, _ in world.evicted] == ["default/p"]
 
 
@@ -175,7 +175,7 @@ def test_thousands_of_pods_are_looked_at_in_several_rounds() -> None:
     put_slice(world, d0="NoExecute")
     for number in range(1200):
         use(world, f"p{number}", "d0", tolerating(tolerationSeconds=600))
-    controller = DeviceTaintEvictionController(world, world, world)
+    controller = DeviceTaintEvictionController(world, world, world, world.metrics)
     for _ in world.starting(controller):
         pass
     rounds = 1
@@ -252,7 +252,7 @@ def test_a_rule_that_only_keeps_pods_away_says_so(world: ControllerWorld) -> Non
 
 def test_pools_without_slices_and_users_are_forgotten() -> None:
     world = ControllerWorld()
-    controller = DeviceTaintEvictionController(world, world, world)
+    controller = DeviceTaintEvictionController(world, world, world, world.metrics)
     world.start(controller)
     put_slice(world, d0="NoExecute")
     use(world, "p", "d0", tolerating())

@@ -12,7 +12,7 @@ POD = "default/p"
 @pytest.fixture
 def world() -> ControllerWorld:
     world = ControllerWorld()
-    world.start(TaintEvictionController(world, world, world))
+    world.start(TaintEvictionController(world, world, world, world.metrics))
     return world
 
 
@@ -129,7 +129,7 @@ def test_a_new_leader_counts_from_when_the_taint_was_added() -> None:
     pod.status.conditions.add(type="PodScheduled", status="True", last_transition_time=bound_at)
     world.put(pod)
     world.put(tainted("a", added=world.time - 20))
-    world.start(TaintEvictionController(world, world, world))
+    world.start(TaintEvictionController(world, world, world, world.metrics))
     world.wait(20)
     # The time of the taint has whole seconds, so that it may have been added up to one later.
     assert world.evicted == [(POD, 11)]

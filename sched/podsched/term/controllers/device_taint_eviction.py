@@ -50,13 +50,11 @@ class DeviceTaintEvictionController(Controller):
         objects: Objects,
         writes: Writes,
         recorder: EventRecorder,
-        metrics: ControllerMetrics | None = None,
+        metrics: ControllerMetrics,
     ) -> None:
         super().__init__(objects, writes)
-        meters = None
-        if metrics is not None:
-            total = metrics.device_pod_deletions_total
-            meters = Meters(total, metrics.device_pod_deletion_duration_seconds)
+        total = metrics.device_pod_deletions_total
+        meters = Meters(total, metrics.device_pod_deletion_duration_seconds)
         self._evictions = TimedEvictions(objects, writes, recorder, _NOTICES, meters)
         self._pools = DevicePools(objects)
         self._statuses = RuleStatuses(objects, writes, self._pools)

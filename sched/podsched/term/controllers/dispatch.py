@@ -109,13 +109,12 @@ class Dispatch:
 class Faults:
     """Counts and logs the objects that controllers cannot handle."""
 
-    def __init__(self, metrics: ControllerMetrics | None) -> None:
+    def __init__(self, metrics: ControllerMetrics) -> None:
         self._metrics = metrics
         self._skipped: set[tuple[str, str, str, str]] = set()
 
     def count(self, controller: str, result: str) -> None:
-        if self._metrics is not None:
-            self._metrics.reconciles_total.labels(controller, result).inc()
+        self._metrics.reconciles_total.labels(controller, result).inc()
 
     def skip(self, controller: str, kind: str, key: str, error: Exception) -> None:
         """Log and count an object that a controller cannot handle; each bug is logged once."""

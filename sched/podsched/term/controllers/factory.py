@@ -58,7 +58,7 @@ class ControllerFactory:
     informer: InformerPort
     settings: ControllerSettings
     recorder: EventRecorder
-    metrics: ControllerMetrics | None
+    metrics: ControllerMetrics
     queues: WriteQueues
     skip: Skip
 

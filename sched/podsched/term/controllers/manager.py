@@ -56,8 +56,8 @@ class ControllerManager:
         fence: Fence,
         recorder: EventRecorder,
         *,
+        metrics: ControllerMetrics,
         root_ca: str = "",
-        metrics: ControllerMetrics | None = None,
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -93,12 +93,10 @@ class TaintEvictionController(Controller):
         objects: Objects,
         writes: Writes,
         recorder: EventRecorder,
-        metrics: ControllerMetrics | None = None,
+        metrics: ControllerMetrics,
     ) -> None:
         super().__init__(objects, writes)
-        meters = None
-        if metrics is not None:
-            meters = Meters(metrics.pod_deletions_total, metrics.pod_deletion_duration_seconds)
+        meters = Meters(metrics.pod_deletions_total, metrics.pod_deletion_duration_seconds)
         self._evictions = TimedEvictions(objects, writes, recorder, _NOTICES, meters)
         #: Bound pods by node, with the Unix time at which they were first seen there.
         self._pods_on = Groups[str, str, float]()

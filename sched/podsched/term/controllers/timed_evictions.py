@@ -52,7 +52,7 @@ class TimedEvictions:
         writes: Writes,
         recorder: EventRecorder,
         notices: Notices,
-        meters: Meters | None = None,
+        meters: Meters,
     ) -> None:
         self._objects = objects
         self._writes = writes
@@ -110,9 +110,8 @@ class TimedEvictions:
         told = self._notices
         self._record(pod, told.marking.format(key))
         self._writes.send(key, eviction(pod, told.reason, told.message), lambda: self._retry(key))
-        if self._meters is not None:
-            self._meters.total.inc()
-            self._meters.late.observe(now.wall - leaving.at if leaving.at else 0.0)
+        self._meters.total.inc()
+        self._meters.late.observe(now.wall - leaving.at if leaving.at else 0.0)
 
     def _retry(self, key: str) -> None:
         leaving = self._leaving.get(key)
