@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from podsched.api.reasons import StatusCode
+from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.fairness.turns import Seat, set_seat
 from podsched.serve.server.listing import Page
 from podsched.serve.store.protocol import GetResult, Put, Write
 from podsched.v1 import api_pb2 as v1
@@ -77,6 +79,41 @@ async def test_pages_of_a_quiet_kind_come_from_memory(world: World) -> None:
     await world.core.creator.create(node())
     await world.store.compact((await world.store.status()).revision)
     assert keys(await listed(world, limit=2, token=first.token)) == ["p2"]
+
+
+async def test_a_list_of_a_former_state_is_decoded_in_turns(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.core.creator.create_many([pod(f"p{n:03}") for n in range(240)])
+    first = await listed(world, limit=2)
+    await world.core.creator.create(pod("p999"))
+    await world.core.reflector.wait_until_fresh()
+    decoded, is_readable = [0], Entry.is_readable
+
+    class Busy(Seat):
+        """A seat whose turns end at once."""
+
+        turn = -1.0
+
+        def __init__(self) -> None:
+            pass
+
+        def charge(self, seconds: float) -> None:
+            pass
+
+        async def give_way(self) -> None:
+            decoded.append(0)
+
+    def counted(entry: Entry) -> bool:
+        decoded[-1] += 1
+        return is_readable(entry)
+
+    monkeypatch.setattr(Entry, "is_readable", counted)
+    set_seat(Busy())
+    page = await listed(world, label_selector="no=1", token=first.token)
+    assert keys(page) == []
+    assert (decoded[0], sum(decoded)) == (0, 238)
+    assert max(decoded) <= 100
 
 
 async def test_an_expired_token_says_so(world: World) -> None:
