@@ -13,6 +13,8 @@ from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import NotFound
 from podsched.serve.server.settings import ServerSettings
 from podsched.serve.store.protocol import Put
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.metrics import AgentMetrics
 from podsched.testing.memory_store import MemoryStore
 from podsched.v1.api_pb2 import Fence
 from support.api_servers import start_api_server
@@ -29,7 +31,8 @@ class AgentWorld(NamedTuple):
         return Fence(lock=lock, term=result.revision)
 
     async def play(self, **settings: Any) -> Agent:
-        agent = Agent(self.client, AgentSettings(**settings))
+        metrics = AgentMetrics(MetricRegistry())
+        agent = Agent(self.client, AgentSettings(**settings), metrics=metrics)
         self.agents.append(agent)
         await agent.start()
         return agent

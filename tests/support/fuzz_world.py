@@ -46,7 +46,7 @@ from podsched.serve.server.server import ApiServer
 from podsched.serve.server.settings import ServerSettings
 from podsched.serve.store.protocol import Put
 from podsched.telemetry.instruments import MetricRegistry
-from podsched.telemetry.metrics import ControllerMetrics
+from podsched.telemetry.metrics import AgentMetrics, ControllerMetrics
 from podsched.telemetry.tracing import Tracer
 from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.term.state import build_state
@@ -120,6 +120,7 @@ class FuzzWorld:
         self._agent = Agent(
             client,
             AgentSettings(adopt=True, heartbeat_period=0.2, provisioners=("hollow.example",)),
+            metrics=AgentMetrics(MetricRegistry()),
         )
         self._readers: asyncio.Task[None] | None = None
 

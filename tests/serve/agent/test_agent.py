@@ -12,6 +12,8 @@ from podsched.config.settings import AgentSettings
 from podsched.serve.agent.agent import Agent
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.outbox import Outbox
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.metrics import AgentMetrics
 from podsched.v1.api_pb2 import BatchResult
 
 
@@ -28,6 +30,11 @@ class Client:
         yield
 
 
+def idle_agent() -> Agent:
+    settings, metrics = AgentSettings(volume_controller=False), AgentMetrics(MetricRegistry())
+    return Agent(cast(ApiClient, Client()), settings, metrics=metrics)
+
+
 @pytest.mark.looptime
 async def test_a_task_that_returns_ends_the_agent_with_an_error(
     monkeypatch: pytest.MonkeyPatch,
@@ -36,7 +43,7 @@ async def test_a_task_that_returns_ends_the_agent_with_an_error(
         return
 
     monkeypatch.setattr(Outbox, "run", return_at_once)
-    agent = Agent(cast(ApiClient, Client()), AgentSettings(volume_controller=False))
+    agent = idle_agent()
     with pytest.raises(RuntimeError, match="the task has ended"):
         async with asyncio.timeout(60):
             await agent.start()
@@ -45,7 +52,7 @@ async def test_a_task_that_returns_ends_the_agent_with_an_error(
 
 @pytest.mark.looptime
 async def test_an_agent_that_is_stopped_ends_without_an_error() -> None:
-    agent = Agent(cast(ApiClient, Client()), AgentSettings(volume_controller=False))
+    agent = idle_agent()
     starting = asyncio.create_task(agent.start())
     await asyncio.sleep(1)
     starting.cancel()

@@ -82,7 +82,7 @@ class Agent:
         settings: AgentSettings,
         nodes: Sequence[Node] = (),
         *,
-        metrics: AgentMetrics | None = None,
+        metrics: AgentMetrics,
         tracer: Tracer = DISABLED,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -224,8 +224,7 @@ class Agent:
             _skip(kind, key, error)
 
     def _count_nodes(self) -> None:
-        if self._metrics is not None:
-            self._metrics.nodes.set(len(self._simulated))
+        self._metrics.nodes.set(len(self._simulated))
 
 
 async def _register(client: ApiClient, nodes: Sequence[Node], now: Callable[[], float]) -> None:

@@ -42,7 +42,7 @@ class Heartbeats:
         informer: Informer,
         period: float,
         now: Callable[[], float],
-        metrics: AgentMetrics | None,
+        metrics: AgentMetrics,
     ) -> None:
         self._client = client
         self._informer = informer
@@ -95,9 +95,8 @@ class Heartbeats:
         return await self._client.patch_many(renewals(names, self._now()))
 
     def _renewed(self, name: str, _: str, result: v1.BatchResult) -> None:
-        if self._metrics is not None:
-            outcome = "success" if result.code == StatusCode.OK else "error"
-            self._metrics.heartbeats_total.labels(outcome).inc()
+        outcome = "success" if result.code == StatusCode.OK else "error"
+        self._metrics.heartbeats_total.labels(outcome).inc()
         if isinstance(errors.of_result(result), NotFound):
             node = self._informer.get("Node", name)
             if node is not None and name in self._schedule:

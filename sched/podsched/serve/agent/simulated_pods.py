@@ -32,7 +32,7 @@ class SimulatedPods:
         settings: AgentSettings,
         nodes: Mapping[str, bool],
         timers: Timers,
-        metrics: AgentMetrics | None,
+        metrics: AgentMetrics,
         tracer: Tracer,
     ) -> None:
         """``nodes``: those that are simulated now, and whether they are silent."""
@@ -45,7 +45,7 @@ class SimulatedPods:
         self._on = Groups[str, str, None]()
         self._admission = Admission()
         self._first_seen = FirstSeen()
-        self._phases = PhaseCounts(metrics) if metrics is not None else None
+        self._phases = PhaseCounts(metrics)
         self.statuses = Outbox(self._send, self._answered)
         self.removals = Outbox(client.evict_pods, partial(timers.answered, "Pod"))
 
@@ -59,8 +59,7 @@ class SimulatedPods:
             self._on.drop(before, key)
         if after and before != after:
             self._on.put(after, key, None)
-        if self._phases is not None:
-            self._phases.count(key, new if after in self._simulated else None)
+        self._phases.count(key, new if after in self._simulated else None)
         if new is None:
             self._traces.gone(key)
         elif pods.is_waiting(new) and self._simulated.get(after) is False:
