@@ -2,8 +2,8 @@
 
 A client of several equal servers asks those in use every ``PERIOD``. If one gives no good answer,
 it asks all servers at once, ``CONFIRM`` seconds before the ``silence`` is over. It leaves the
-server only if another one answers well in that time, so neither a delay of its own nor a fault of
-all servers, such as an election of etcd, makes it switch.
+server only if another one answers well in that time. So it does not switch because of its own
+delay, or of a fault of all servers, such as an election of etcd.
 
 It also reports whether any server answers at all.
 """

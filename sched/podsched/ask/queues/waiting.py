@@ -1,7 +1,7 @@
 """Explain why a unit waits in its queue: units ahead, missing quota, its borrowers, and remedies.
 
-The unit is tried on the admission's own snapshot or on a changed copy of it, so the answer is that
-of the next admission cycle, except that nodes are not looked at.
+The unit is tried on the admission's own snapshot or on a changed copy of it. So the answer is that
+of the next admission cycle, but nodes are not looked at.
 """
 
 from __future__ import annotations

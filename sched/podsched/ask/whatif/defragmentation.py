@@ -5,8 +5,8 @@ without a preemption. So a plan can be carried out step by step, and stopped aft
 
 Both searches are greedy, because finding the fewest moves is bin packing (NP-hard). Nodes are
 emptied in the order of their requests, the least used first, and the largest pods of a node move
-first. To make room for a pod, the search takes each of the most promising nodes, removes its pods
-from the largest on until the pod fits, and then puts back every pod that can stay.
+first. To make room for a pod, the search tries each of the most promising nodes: it removes the
+largest pods until the pod fits, and then puts back every pod that can stay.
 """
 
 from __future__ import annotations

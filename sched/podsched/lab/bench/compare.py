@@ -9,8 +9,8 @@ other scheduler touches its pods. Each turn has fresh objects:
 
 The pods wait before the scheduler starts. Otherwise the client, which creates one pod per request,
 would be measured instead of a fast scheduler. Both schedulers read the cluster before they acquire
-the lease. A clock that starts with the first binding would favour the scheduler that decides many
-pods before it binds, and CPU read at the last binding the one that writes its Events later.
+the lease. A clock that starts with the first binding would favour a scheduler that decides many
+pods before it binds. CPU read at the last binding would favour one that writes its Events later.
 """
 
 from __future__ import annotations

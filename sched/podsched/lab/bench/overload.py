@@ -214,8 +214,8 @@ ROUNDS = 3
 #: Seconds of the flood before the first phase, which fills memory up to the servers' bounds: it
 #: lasts from FILL to LONGEST_FILL, until memory has not grown for LEVEL; and between two looks.
 FILL, LONGEST_FILL, LEVEL, LOOK_EVERY = 45.0, 300.0, 30.0, 1.0
-#: What is kept of the past is little and soon full, in etcd and in the server's ring of changes
-#: (100,000 by default, some 200 MiB), so that only the flood can make them grow.
+#: Little of the past is kept, in etcd and in the server's ring of changes (100,000 by default, some
+#: 200 MiB): both are soon full, and only the flood can make them grow.
 _SERVER = ("--etcd-compaction-interval=10", "--watch-cache-events=10000")
 #: Seconds of a phase at least, and of its flood before anything is measured.
 PHASE_SECONDS, WARM_UP = 8.0, 3.0

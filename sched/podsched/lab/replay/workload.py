@@ -2,9 +2,9 @@
 
 Pods arrive at their recorded times, and run as long as they did, on any node. Everything else
 happens at its recorded time: nodes, claims, budgets, changes of pods by others. Claims of devices
-come without the allocation that they got. If it is unknown how long a pod would have run (it was
-preempted, lost its node, was never bound, or still ran at the end of the recording), it runs to the
-end, unless the annotation for hollow nodes says how long.
+come without the allocation that they got. Of some pods it is unknown how long they would have run:
+they were preempted, lost their node, were never bound, or still ran at the end of the recording.
+They run to the end, unless the annotation for hollow nodes says how long.
 Non-goals: controllers. So a pod that was created because another was preempted arrives in a replay
 as well.
 """

@@ -1,9 +1,9 @@
 """Reads how to reach a kube-apiserver from a kubeconfig file or a pod's service account.
 
 A kubeconfig is read as in kubectl: the current context names a cluster and a user. Tokens and
-certificates in files are reloaded when they change (a service account's token is valid for an
-hour), tokens of ``exec`` plugins are renewed when they expire or are refused. Unsupported fields
-are refused with their path.
+certificates in files are reloaded when they change: a service account's token is valid for an hour.
+Tokens of ``exec`` plugins are renewed when they expire or are refused. Unsupported fields are
+refused with their path.
 
 Rejected: kubernetes_asyncio (36.1). It reads a kubeconfig's ``tokenFile`` once and keeps one TLS
 context, so changed tokens and certificates are not used; it has 48 MB and takes 0.5 s to import.

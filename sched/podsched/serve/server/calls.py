@@ -1,9 +1,9 @@
 """Wraps functions as gRPC methods that run the steps of ``pipeline`` and decode requests.
 
 gRPC's context refers to the exception that ends its call, and the exception's traceback to the
-frames that it passed. If a frame kept the context or the request iterator, this reference cycle
-would keep every failed call in memory, 15 kB and its request, until the garbage collector runs. So
-the frames here delete both (``del requests, context``).
+frames that it passed. If a frame kept the context or the request iterator, this cycle would keep
+each failed call, 15 kB and its request, until a garbage collection. So the frames here delete both
+(``del requests, context``).
 """
 
 from __future__ import annotations

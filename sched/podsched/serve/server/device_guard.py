@@ -5,9 +5,9 @@
 Invariant: while a claim has a device for itself alone, the device's key exists and names the claim.
 The write that stores an allocation puts the keys of its devices. The write that removes the
 allocation, or the claim, deletes them. A fenced write, so one of podsched's schedulers, succeeds
-only if the keys that it puts are absent. All this is in one etcd transaction. So of two schedulers
-that have decided on outdated state one gets a device and the other a Conflict, and a write that
-arrives late, from whichever API server, cannot take a device that another claim has got meanwhile.
+only if the keys that it puts are absent. All this is in one etcd transaction. So if two schedulers
+allocate the same device on outdated state, one gets a Conflict. A write that arrives late, from
+whichever API server, cannot take a device that another claim has got meanwhile.
 
 Writers without a fence (kubectl, kube-controller-manager, other schedulers) maintain the keys, too,
 but are never refused, as in Kubernetes. They can allocate a device twice; then its key names the

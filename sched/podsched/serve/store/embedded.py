@@ -32,10 +32,10 @@ _PORT_TRIES = 3
 HEARTBEAT, MEMBERS_ELECTION_TIMEOUT = 50, 300
 #: Interval after which a timer commits a member's collected writes to its database. It also commits
 #: after 10,000 operations and with each snapshot, and the log has all writes anyway.
-#: etcd 3.5.0 to 3.5.2 lose an acknowledged write if the timer comes between the beginning of a
-#: transaction and its end and the member is killed before the next commit, since only the timer
-#: does not wait for transactions (etcd-io/etcd#13766). Of 464 kills under load 13 lost writes with
-#: etcd's default of 100 ms, and of 459 without the timer none, but later one of some 50.
+#: Only the timer does not wait for transactions. If it comes during one, and the member is killed
+#: before the next commit, etcd 3.5.0 to 3.5.2 lose an acknowledged write (etcd-io/etcd#13766). Of
+#: 464 kills under load 13 lost writes with etcd's default of 100 ms, and of 459 without the timer
+#: none, but later one of some 50.
 _NEVER = "1h"
 
 

@@ -11,8 +11,8 @@ Guarantees, checked by one suite (tests/serve/store) on the in-memory fake and o
 
 Values are opaque bytes.
 
-The data types are NamedTuples and not frozen dataclasses because they are created per object
-on the hottest path of the API server, where a frozen dataclass costs three times as much.
+The data types are NamedTuples: a frozen dataclass costs three times as much to create, and on the
+hottest path of the API server one is created for each object.
 """
 
 from __future__ import annotations

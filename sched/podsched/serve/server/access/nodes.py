@@ -1,10 +1,12 @@
 """Limits an agent's or kubelet's identity to its own nodes, in addition to its roles.
 
 As Kubernetes' NodeRestriction (plugin/pkg/admission/noderestriction, v1.36): a member of the group
-system:nodes writes its own Node, without its taints, its owners and labels that decide about
-security, the Lease and CSINode of that Node, the ResourceSlices with its devices, and the status of
-the pods bound to it, without their labels. It creates its own mirror pods, and tokens for its
-pods.
+system:nodes writes only what is its own:
+
+    its Node               but not taints, owners, and labels that decide about security
+    its Lease and CSINode
+    its ResourceSlices     the devices of its node
+    pods bound to it       their status, but not their labels; it creates mirror pods, and tokens
 
 As Kubernetes' node authorizer (plugin/pkg/auth/authorizer/node, v1.36): it reads by name what its
 pods refer to, which no role permits: Secrets, ConfigMaps, claims and ServiceAccounts. Of nodes and

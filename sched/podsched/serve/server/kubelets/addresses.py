@@ -1,10 +1,10 @@
 """Chooses the address at which a node's kubelet is asked, and refuses those that no kubelet has.
 
 A node registers its addresses and its kubelet's port itself, so a compromised one could make the
-API server connect to others. Refused are addresses of this machine alone (loopback), link-local
-ones (such as the metadata service of clouds), multicast and unspecified ones, as kube-apiserver
-refuses them for proxies, and the API server's own ports. Names are resolved first, and the
-resolved address is the one that is connected to.
+API server connect to others. As for proxies of kube-apiserver, these are refused: addresses of this
+machine alone (loopback), link-local ones (such as the metadata service of clouds), multicast and
+unspecified ones. So are the API server's own ports. Names are resolved first, and the resolved
+address is the one that is connected to.
 
 Source: pkg/kubelet/client/kubelet_client.go, pkg/util/node/node.go and
 apimachinery/pkg/util/proxy (IsProxyableIP), v1.36.
