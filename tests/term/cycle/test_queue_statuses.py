@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from podsched.api.objects import ClusterQueue, Cohort, LocalQueue
 from podsched.term.cycle.queue_statuses import PERIOD, QueueStatuses
@@ -225,3 +226,24 @@ async def test_a_queue_whose_write_fails_is_written_in_the_next_round(
             with pytest.raises(ZeroDivisionError):
                 next(statuses.refresh(0.0))
         assert len(admission.tallies.changed) == 2
+
+
+async def test_statuses_of_queues_and_groups_that_are_refused_are_logged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = TermWorld()
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 1})
+
+    async def refuse(
+        patches: Sequence[api_pb2.PatchRequest], *, fence: api_pb2.Fence
+    ) -> Sequence[api_pb2.BatchResult]:
+        return [api_pb2.BatchResult(code=7, message="denied by policy") for _ in patches]
+
+    monkeypatch.setattr(world.cluster, "patch_many", refuse)
+    with capture_logs() as logs:
+        async with world.running():
+            gang(world, "g", "team", 3, cpu=1)
+            await asyncio.sleep(3)
+    said = {line["event"] for line in logs if line.get("error") == "denied by policy"}
+    assert said == {"Could not write queue statuses", "Could not write pod group statuses"}

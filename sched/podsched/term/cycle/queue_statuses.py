@@ -22,6 +22,7 @@ from podsched.telemetry.logs import get_logger
 from podsched.term.admission.admission import Admission
 from podsched.term.admission.tallies import QueueKey
 from podsched.term.writes.pod_group_conditions import PatchObjects
+from podsched.term.writes.status_writer import log_refused
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
 
@@ -43,13 +44,19 @@ class QueueStatuses:
         self._cluster = admission.cluster
         self._wall = wall
         self._outbox: Outbox[api_pb2.PatchRequest] = Outbox(
-            patch, retry_for=_RETRY_FOR, given_up=self._given_up
+            self._send, retry_for=_RETRY_FOR, given_up=self._given_up
         )
+        self._patch = patch
         self._next = 0.0
 
     async def run(self) -> None:
         """Send until cancelled. Raises FenceLost when the term is over."""
         await self._outbox.run()
+
+    async def _send(self, patches: Sequence[api_pb2.PatchRequest]) -> Sequence[api_pb2.BatchResult]:
+        results = await self._patch(patches)
+        log_refused("Could not write queue statuses", "queues", results)
+        return results
 
     def next_time(self) -> float | None:
         """Return when there is something to write."""

@@ -41,6 +41,7 @@ from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
 from podsched.term.writes.group_conditions import GroupConditions, Wanted, patch_of
+from podsched.term.writes.status_writer import log_refused
 from podsched.v1 import api_pb2
 
 #: Max seconds for which a call is repeated after retryable errors.
@@ -130,7 +131,9 @@ class PodGroupConditions:
             patches.append(one.patch())
             if turn.is_over:
                 await turn.give_way()
-        return await self._patch(patches)
+        results = await self._patch(patches)
+        log_refused("Could not write pod group statuses", "groups", results)
+        return results
 
     def _answered(self, uid: str, sent: _Write, result: api_pb2.BatchResult) -> None:
         self._conditions.answered(uid, sent.number)

@@ -19,7 +19,7 @@ from podsched.v1 import api_pb2
 
 #: Max seconds for which a call is repeated after retryable errors.
 RETRY_FOR = 5.0
-#: Why a patch is refused if the pod was deleted, or another one has its name, or the term is over.
+#: Why a patch is refused if the object was deleted, another has its name, or the term is over.
 _GONE = {
     StatusReason.NOT_FOUND,
     StatusReason.CONFLICT,
@@ -70,16 +70,17 @@ class StatusWriter:
             failed = False
         finally:
             self._called(clock() - began, failed)
-        if refused := [result for result in results if result.code and result.reason not in _GONE]:
-            _warn(len(refused), refused[0].message)
+        log_refused("Could not write pod statuses", "pods", results)
         return results
 
     def _given_up(self, patches: Sequence[api_pb2.PodStatusPatch], failure: ClientError) -> None:
-        _warn(len(patches), str(failure))
+        _log.warning("Could not write pod statuses", pods=len(patches), error=str(failure))
 
 
-def _warn(pods: int, error: str) -> None:
-    _log.warning("Could not write pod statuses", pods=pods, error=error)
+def log_refused(event: str, unit: str, results: Sequence[api_pb2.BatchResult]) -> None:
+    """Log the patches of statuses that were refused though their objects exist, if any were."""
+    if refused := [result for result in results if result.code and result.reason not in _GONE]:
+        _log.warning(event, **{unit: len(refused)}, error=refused[0].message)
 
 
 def _merged(
