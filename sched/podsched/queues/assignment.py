@@ -6,7 +6,7 @@ Source: Kueue 0.20, pkg/scheduler/flavorassigner.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
 from podsched.queues.quota import FlavorResource
@@ -90,11 +90,11 @@ class PodSetAssignment:
     count: int
     requests: Mapping[str, int]
     """Amounts of all its pods, by resource."""
-    flavors: Mapping[str, Assigned] = field(default_factory=dict)
+    flavors: Mapping[str, Assigned]
     """By resource; empty if the pod set gets no flavors."""
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[str, ...]
     """Why flavors did not fit, sorted; empty if the pod set fits."""
-    waiting: Waiting | None = None
+    waiting: Waiting | None
     """The most severe reason why a resource group has no flavor."""
 
     @property

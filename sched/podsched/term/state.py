@@ -87,10 +87,10 @@ class SchedulingState:
     queue: SchedulingQueue
     profiles: Mapping[str, ProfileRuntime]
     admission: Admission
-    waiting: WaitingPods = field(default_factory=WaitingPods)
-    listener: StateListener = field(default_factory=NoListener)
+    waiting: WaitingPods
+    listener: StateListener
+    chance: Chance
     set_aside: SetAside = field(default_factory=SetAside)
-    chance: Chance = field(default_factory=lambda: Chance(0))
     #: All changes up to this revision have been applied.
     revision: int = 0
     #: The number of later changes that have also been applied, as parts of a large response.
@@ -274,7 +274,7 @@ def build_state(
         admission=admission.gate,
     )
     return SchedulingState(
-        cache, queue, runtimes, admission, waiting, listener or NoListener(), chance=chance
+        cache, queue, runtimes, admission, waiting, listener or NoListener(), chance
     )
 
 

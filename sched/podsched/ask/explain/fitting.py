@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -37,7 +37,7 @@ class Fitting:
     pod: PodInfo
     pre: PreFilterOutcome
     outcome: FilterOutcome
-    state: CycleState = field(default_factory=CycleState)
+    state: CycleState
 
     @property
     def feasible(self) -> Rows:

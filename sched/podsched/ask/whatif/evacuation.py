@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from podsched.api.objects import Node, Pod
@@ -214,8 +214,8 @@ class Scenario:
 class Report:
     """The result of a scenario: moves of pods that left a node, and outcomes of the others."""
 
-    moves: list[Move] = field(default_factory=list)
-    outcomes: list[Outcome] = field(default_factory=list)
+    moves: list[Move]
+    outcomes: list[Outcome]
 
     @property
     def failed(self) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from podsched.api.manifest import to_manifest
@@ -44,8 +44,8 @@ class FilterAnswer:
     """
 
     passed: tuple[str, ...]
-    failed: Mapping[str, str] = field(default_factory=dict)
-    unresolvable: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str]
+    unresolvable: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,9 +124,9 @@ class ScaleResult:
 class ScaleLimits:
     """Limits of the run. ``seconds``: no further size begins after that; 0: no limit."""
 
-    max_nodes: int = NODES[-1]
-    max_bound: int = BOUND[-1]
-    seconds: float = 0.0
+    max_nodes: int
+    max_bound: int
+    seconds: float
 
 
 async def run_scale(limits: ScaleLimits, options: BenchOptions, progress: Progress) -> ScaleResult:

@@ -15,7 +15,7 @@ import signal
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import grpc
@@ -156,8 +156,8 @@ def _etcdutl() -> Path:
 class Contents:
     """The contents of a snapshot: its keys without the root prefix, and its last revision."""
 
-    revision: int = 0
-    values: list[tuple[str, bytes]] = field(default_factory=list)
+    revision: int
+    values: list[tuple[str, bytes]]
 
     def count(self, name_of: Callable[[str], str]) -> Counter[str]:
         """Return the number of keys by name."""

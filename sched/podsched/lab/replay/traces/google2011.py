@@ -50,7 +50,7 @@ _CUT_SHORT: Final = (TaskEvent.EVICT, TaskEvent.LOST)
 @dataclass(slots=True)
 class _Task:
     history: PodHistory
-    times: int = 1
+    times: int
 
 
 def read(directory: Path, seconds: float = MAX_SECONDS) -> Workload:

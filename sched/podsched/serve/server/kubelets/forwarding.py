@@ -48,7 +48,7 @@ class PodPort:
     pod: str
     port: int
     target: str
-    tls: bool = False
+    tls: bool
 
     def __str__(self) -> str:
         return f"port {self.port} of pod {self.pod}"
