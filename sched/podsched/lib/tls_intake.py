@@ -92,14 +92,6 @@ class TlsTurns:
 _TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, TlsTurns] = WeakKeyDictionary()
 
 
-def _turns() -> TlsTurns:
-    loop = asyncio.get_running_loop()
-    turns = _TURNS.get(loop)
-    if turns is None:
-        turns = _TURNS[loop] = TlsTurns()
-    return turns
-
-
 class TlsIntake(asyncio.Protocol):
     """Between a socket's transport and asyncio's TLS, for which it is the transport."""
 
@@ -120,7 +112,7 @@ class TlsIntake(asyncio.Protocol):
         self._address = address
         self._begin: Callable[[TlsIntake], None] | None = begin
         self._lost = lost
-        self._turns = turns or _turns()
+        self._turns = turns or _TURNS.setdefault(asyncio.get_running_loop(), TlsTurns())
         self._tls: asyncio.BufferedProtocol | None = None
         self._unfed = memoryview(b"")
         self._is_waiting = self._is_paused = False
