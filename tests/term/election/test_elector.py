@@ -36,6 +36,7 @@ class Replica:
         callbacks = ElectionCallbacks(
             on_started_leading=self._started,
             on_stopped_leading=lambda reason: self.history.append(reason.value),
+            on_new_leader=lambda leader: self.history.append(f"leader {leader}"),
             on_renewal=lambda result, seconds: self.renewals.append(result),
         )
         options = ElectionOptions(listen_host=None)
@@ -178,7 +179,7 @@ async def test_a_leader_that_is_cancelled_reports_that_it_stopped(replicas: Repl
     await asyncio.sleep(1)
     first.task.cancel()
     await asyncio.gather(first.task, return_exceptions=True)
-    assert first.history == ["started", "abandoned"]
+    assert first.history == ["started", "leader a", "abandoned"]
     assert not first.elector.is_leader()
 
 

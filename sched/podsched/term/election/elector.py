@@ -234,6 +234,7 @@ class LeaderElector:
                 self._stopped_leading(reason)
             case NewLeader(identity):
                 _log.info("New leader", leader=identity)
+                self._callbacks.on_new_leader(identity)
 
     def _started_leading(self, term: Term) -> None:
         self._leading = True

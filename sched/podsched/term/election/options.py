@@ -20,6 +20,7 @@ class ElectionCallbacks:
 
     on_started_leading: Callable[[api_pb2.Fence], None] = _ignore
     on_stopped_leading: Callable[[StopReason], None] = _ignore
+    on_new_leader: Callable[[str], None] = _ignore
     on_renewal: Callable[[str, float], None] = _ignore
     """Gets the outcome of a renewal (renewed, refused, error) and its duration in seconds."""
 
