@@ -14,6 +14,7 @@ from podsched.api.objects import (
     StorageClass,
 )
 from podsched.api.reasons import StatusCode
+from podsched.serve.server.admission import MAX_LIMIT_RANGES
 from podsched.serve.server.admission_sources import AdmissionSources
 from podsched.serve.server.errors import ApiError
 from podsched.v1 import api_pb2 as v1
@@ -179,3 +180,22 @@ async def test_a_claim_that_names_no_class_gets_the_default_one(world: World) ->
     assert not early.spec.HasField("storage_class_name")
     assert (await created(claim("late"))).spec.storage_class_name == "fast"
     assert (await created(none)).spec.storage_class_name == ""
+
+
+async def test_a_namespace_with_too_many_limit_ranges_gets_no_pods(world: World) -> None:
+    """Each would take time for every pod; what exists can still be changed."""
+    claim = PersistentVolumeClaim(metadata={"name": "c"}, spec={"access_modes": ["ReadWriteOnce"]})
+    claim.spec.resources.requests["storage"] = "1Gi"
+    created = message_of(await world.core.creator.create(claim))
+    ranges = [
+        LimitRange(metadata={"name": f"r{at}"}, spec={"limits": [{"type": "Container"}]})
+        for at in range(MAX_LIMIT_RANGES)
+    ]
+    await world.core.creator.create_many(ranges)
+    assert await world.core.creator.create(pod("first"))
+    one_more = LimitRange(metadata={"name": "more"}, spec={"limits": [{"type": "Container"}]})
+    await world.core.creator.create(one_more)
+    with pytest.raises(ApiError, match=r"has 33 LimitRanges, at most 32 .*; delete some"):
+        await world.core.creator.create(pod("second"))
+    created.metadata.labels["a"] = "b"
+    assert await world.core.registry.update(created)

@@ -5,6 +5,8 @@ Functions raise ApiError with all violations at once. Time, uid and looked-up ob
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from podsched.api.defaulting import (
     default_claim_status,
     default_object,
@@ -22,6 +24,7 @@ from podsched.api.objects import (
     CertificateSigningRequest,
     DeviceTaintRule,
     Job,
+    LimitRange,
     Namespace,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -64,6 +67,8 @@ from podsched.serve.server.certificate_requests import (
 
 #: Max bytes of an object: etcd accepts requests of 1.5 MiB by default, including keys and compares.
 MAX_OBJECT_BYTES = 1 << 20
+#: Max LimitRanges of a namespace: each takes 30 us of every new pod.
+MAX_LIMIT_RANGES = 32
 
 _POD = KINDS["Pod"]
 
@@ -175,12 +180,11 @@ def _check_policies(
         drop_group_claims(message, old)
     if isinstance(message, Pod):
         # An update cannot change the runtime class; of containers, a resize alone can.
-        ranges = sources.limit_ranges(metadata.namespace)
         if old is None:
             runtime = sources.runtime_class(message.spec.runtime_class_name)
-            why = admit_pod(message, ranges, runtime)
+            why = admit_pod(message, _limit_ranges(kind, message, sources), runtime)
         elif part == RESIZE and not old.metadata.HasField("deletion_timestamp"):
-            why = admit_resize(message, ranges)
+            why = admit_resize(message, _limit_ranges(kind, message, sources))
     elif isinstance(message, PodGroup):
         why = admit_pod_group(message, sources.priority_classes()) if old is None else ""
     elif isinstance(message, PersistentVolumeClaim):
@@ -188,10 +192,25 @@ def _check_policies(
         default = "" if before or names_class(message) else sources.default_storage_class()
         if default:
             message.spec.storage_class_name = default
-        ranges = sources.limit_ranges(metadata.namespace)
-        why = aggregate(claim_errors(message, ranges, before))
+        resources = message.spec.resources
+        if before is None or before.spec.resources.requests != resources.requests:
+            ranges = _limit_ranges(kind, message, sources)
+            why = aggregate(claim_errors(message, ranges, before))
     if why:
         raise errors.forbidden(kind, metadata.name, why)
+
+
+def _limit_ranges(
+    kind: Kind, message: AnyObject, sources: AdmissionSources
+) -> Sequence[LimitRange]:
+    """Return the LimitRanges of an object's namespace. Raises ApiError if there are too many."""
+    metadata = message.metadata
+    ranges = sources.limit_ranges(metadata.namespace)
+    if len(ranges) > MAX_LIMIT_RANGES:
+        many = f"the namespace has {len(ranges)} LimitRanges"
+        why = f"{many}, at most {MAX_LIMIT_RANGES} are supported; delete some of them"
+        raise errors.forbidden(kind, metadata.name, why)
+    return ranges
 
 
 def _account_of(pod: Pod, sources: AdmissionSources) -> ServiceAccount | None:
