@@ -40,3 +40,13 @@ def test_all_services_of_the_namespace_whose_selectors_match_are_merged(
             if namespace == "default" and all(of_pod.get(k) == v for k, v in selector.items()):
                 plain |= selector
         assert selectors.merged(wanted, state) == plain
+
+
+def test_a_service_that_comes_later_counts_and_one_that_has_gone_no_more() -> None:
+    state, selectors = cluster(), ServiceSelectors()
+    wanted = info(pod("p", labels={"app": "x"}))
+    assert selectors.merged(wanted, state) == {}
+    state.put("Service", service("s", "default", {"app": "x"}))
+    assert selectors.merged(wanted, state) == {"app": "x"}
+    state.delete("Service", "default", "s")
+    assert selectors.merged(wanted, state) == {}
