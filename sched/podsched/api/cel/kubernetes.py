@@ -155,7 +155,7 @@ def _normalized(text: str) -> Semver | None:
 
 
 @declare("semver(string) -> Semver", "semver(string, bool) -> Semver")
-def _semver(text: str, normalize: bool) -> Semver | Failure:
+def _semver(text: str, normalize: bool = False) -> Semver | Failure:
     found = _normalized(text) if normalize else parse_semver(text)
     return found or Failure(f"Invalid semantic version {text!r}")
 
