@@ -21,6 +21,16 @@ def test_empty_groups_vanish() -> None:
     assert list(groups.pop("a")) == ["x"] and not groups and not groups.pop("a")
 
 
+def test_groups_take_turns_each_with_its_oldest_key() -> None:
+    groups = Groups[str, str, None]()
+    for group, key in (("a", "a1"), ("a", "a2"), ("b", "b1"), ("a", "a3")):
+        groups.put(group, key, None)
+    taken = [groups.next_in_turn() for _ in range(3)]
+    groups.put("b", "b2", None)
+    taken += [groups.next_in_turn() for _ in range(2)]
+    assert taken == ["a1", "b1", "a2", "a3", "b2"] and not groups
+
+
 def test_a_key_that_moves_leaves_its_former_group() -> None:
     grouped = Grouped[str, str, int]()
     grouped.move("x", "a", 1)

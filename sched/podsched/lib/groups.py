@@ -51,6 +51,19 @@ class Groups(Generic[G, K, V]):
         """Remove a group and return its keys."""
         return self._groups.pop(group, {})
 
+    def next_in_turn(self) -> K:
+        """Remove and return the oldest key of the first group, which becomes the last group.
+
+        So the groups take turns. Raises StopIteration if there is none.
+        """
+        group = next(iter(self._groups))
+        keys = self._groups.pop(group)
+        key = next(iter(keys))
+        del keys[key]
+        if keys:
+            self._groups[group] = keys
+        return key
+
 
 class Grouped(Groups[G, K, V]):
     """Keys with values, each in one group."""

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import deque
 from collections.abc import Callable
 from time import thread_time
 from typing import Any, Final
 from weakref import WeakKeyDictionary
+
+from podsched.lib.groups import Groups
 
 #: Bytes decrypted at a time: 75 changes of keys take 2 ms, and most requests are smaller.
 _PIECE: Final = 2 << 10
@@ -47,7 +48,9 @@ class TlsTurns:
         self.clock = clock
         #: Work of handshakes (True) and of other connections (False), which alternate. Each by
         #: address, in the order of the next turns.
-        self._waiting: dict[bool, dict[str, deque[Callable[[], None]]]] = {True: {}, False: {}}
+        self._waiting = {
+            handshake: Groups[str, Callable[[], None], None]() for handshake in (True, False)
+        }
         self._was_handshake = True
         self._timer: asyncio.TimerHandle | None = None
         #: When the turns taken so far are paid for.
@@ -58,7 +61,7 @@ class TlsTurns:
         if self._timer is None and asyncio.get_running_loop().time() >= self._paid - _ADVANCE:
             self._do(work)
         else:
-            self._waiting[handshake].setdefault(address, deque()).append(work)
+            self._waiting[handshake].put(address, work, None)
             self._plan()
 
     def _do(self, work: Callable[[], None]) -> None:
@@ -77,12 +80,7 @@ class TlsTurns:
         self._timer = None
         if self._waiting[not self._was_handshake]:
             self._was_handshake = not self._was_handshake
-        rotation = self._waiting[self._was_handshake]
-        address = next(iter(rotation))
-        of_address = rotation.pop(address)
-        work = of_address.popleft()
-        if of_address:
-            rotation[address] = of_address
+        work = self._waiting[self._was_handshake].next_in_turn()
         try:
             self._do(work)
         finally:

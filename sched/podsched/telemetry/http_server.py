@@ -13,6 +13,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.log import server_logger
 
+from podsched.lib.groups import Groups
 from podsched.lib.listening import Connection, Listener
 from podsched.lib.network import reachable_host
 from podsched.lib.tls_contexts import ServingContext, TlsFiles
@@ -51,7 +52,7 @@ class RequestTurns:
 
     def __init__(self) -> None:
         #: By address, in the order of the next turns.
-        self._waiting: dict[str, dict[asyncio.Future[None], None]] = {}
+        self._waiting = Groups[str, asyncio.Future[None], None]()
         self._timer: asyncio.TimerHandle | None = None
         #: When the turns taken so far are paid for.
         self._paid = -math.inf
@@ -63,17 +64,14 @@ class RequestTurns:
             self._pay(loop)
             return
         turn, address = loop.create_future(), connection.address
-        self._waiting.setdefault(address, {})[turn] = None
+        self._waiting.put(address, turn, None)
         self._plan(loop)
         connection.on_lost = turn.cancel
         try:
             await turn
         finally:
             connection.on_lost = None
-            of_address = self._waiting.get(address, {})
-            of_address.pop(turn, None)
-            if not of_address:
-                self._waiting.pop(address, None)
+            self._waiting.drop(address, turn)
 
     def _pay(self, loop: asyncio.AbstractEventLoop) -> None:
         self._paid = max(self._paid, loop.time()) + _REQUEST_SECONDS / _SHARE
@@ -86,12 +84,7 @@ class RequestTurns:
         self._timer = None
         if not self._waiting:
             return
-        address = next(iter(self._waiting))
-        of_address = self._waiting.pop(address)
-        turn = next(iter(of_address))
-        del of_address[turn]
-        if of_address:
-            self._waiting[address] = of_address
+        turn = self._waiting.next_in_turn()
         if not turn.done():
             turn.set_result(None)
             self._pay(loop)

@@ -22,6 +22,7 @@ from operator import attrgetter
 
 from podsched.api.etcd_keys import name_in
 from podsched.api.objects import Pod
+from podsched.lib.groups import Groups
 from podsched.serve.server import frames
 from podsched.serve.server.entries import Entry
 from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED
@@ -85,34 +86,29 @@ class _Waiting:
     """The watchers that wait for changes, by topic."""
 
     def __init__(self) -> None:
-        self._by_topic: dict[Topic, set[asyncio.Future[int]]] = {}
+        self._by_topic = Groups[Topic, asyncio.Future[int], None]()
         #: How many wait for pods of one node: if there are none, no pod is decoded for its node.
         self._of_nodes = 0
 
     def add(self, topics: Sequence[Topic], woken: asyncio.Future[int]) -> None:
         """Let a watcher wait; ``woken`` gets the position of the first change of its topics."""
         for topic in topics:
-            self._by_topic.setdefault(topic, set()).add(woken)
+            self._by_topic.put(topic, woken, None)
             self._of_nodes += topic[1] == NODE_NAME
 
     def remove(self, topics: Sequence[Topic], woken: asyncio.Future[int]) -> None:
         for topic in topics:
+            self._by_topic.drop(topic, woken)
             self._of_nodes -= topic[1] == NODE_NAME
-            waiting = self._by_topic.get(topic)
-            if waiting is not None:
-                waiting.discard(woken)
-                if not waiting:
-                    del self._by_topic[topic]
 
     def wake(self, change: Change, position: int) -> None:
         """Wake those that wait for a change."""
         for topic in self._topics(change) if self._by_topic else ():
-            _complete(self._by_topic.pop(topic, ()), position)
+            _complete(self._by_topic.pop(topic), position)
 
     def wake_all(self, position: int) -> None:
-        known, self._by_topic = self._by_topic, {}
-        for waiting in known.values():
-            _complete(waiting, position)
+        for topic in list(self._by_topic):
+            _complete(self._by_topic.pop(topic), position)
 
     def _topics(self, change: Change) -> Iterator[Topic]:
         kind = change.kind.name
