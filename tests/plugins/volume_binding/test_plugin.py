@@ -264,6 +264,18 @@ def test_all_requirements_of_a_volumes_term_must_be_met() -> None:
     assert reasons(made, "c") == bind_conflict("b")
 
 
+def test_names_of_nodes_in_a_volumes_affinity_do_not_count() -> None:
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["a"]}]
+    expressions = [{"key": "zone", "operator": "NotIn", "values": ["b"]}]
+    named = volume("v")
+    named["spec"]["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchFields": fields}]}}
+    assert reasons(world(claim("c"), named), "c") == {}
+    named["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"] = [
+        {"matchFields": fields, "matchExpressions": expressions}
+    ]
+    assert reasons(world(claim("c"), named), "c") == bind_conflict("b")
+
+
 def test_a_volume_that_becomes_available_is_seen() -> None:
     made = world(claim("c"), volume("v", phase="Pending"))
     assert reasons(made, "c") == bind_conflict("a", "b", "c")

@@ -42,11 +42,9 @@ def affinity_terms(affinity: v1.VolumeNodeAffinity) -> NodeTerms | None:
 
 def may_match(term: NodeTerm) -> bool:
     """Return whether a term of a volume's node affinity can match any node by its labels."""
-    if not term.valid or not (term.expressions or term.fields):
-        return False
     # kube-scheduler matches a volume's affinity against a node with labels but without a name
-    # (``CheckNodeAffinity``). So "In" on ``metadata.name`` never matches, and "NotIn" always does.
-    return all(requirement.operator == "NotIn" for requirement in term.fields)
+    # (``CheckNodeAffinity``), and then leaves ``matchFields`` out.
+    return term.valid and bool(term.expressions or term.fields)
 
 
 def affinity_holds(terms: NodeTerms | None, node: v1.Node) -> bool:
