@@ -263,3 +263,25 @@ async def test_a_pod_with_label_keys_can_be_applied_again(world: World) -> None:
     assert isinstance(outcome, Entry)
     (kept,) = pod_of(outcome).spec.topology_spread_constraints
     assert [found.key for found in kept.label_selector.match_expressions] == ["version"]
+
+
+async def test_a_label_key_for_which_a_pod_gets_another_label_keeps_its_selector(
+    world: World,
+) -> None:
+    """Its spec can still be updated: gates can be removed, for example."""
+    item = pod(app="web")
+    item.spec.scheduling_gates.add(name="wait")
+    constraint = item.spec.topology_spread_constraints.add(max_skew=1, topology_key="zone")
+    constraint.when_unsatisfiable = "DoNotSchedule"
+    constraint.label_selector.match_labels["app"] = "web"
+    constraint.match_label_keys.append("version")
+    await world.core.creator.create(item)
+    for patch in ({"metadata": {"labels": {"version": "8"}}}, {"spec": {"schedulingGates": None}}):
+        request = v1.PatchRequest(
+            kind="Pod", namespace="default", name="web", merge_patch=json.dumps(patch).encode()
+        )
+        outcome = (await world.core.registry.patch([request], None))[0]
+        assert isinstance(outcome, Entry)
+    updated = pod_of(outcome).spec
+    assert not updated.scheduling_gates
+    assert not updated.topology_spread_constraints[0].label_selector.match_expressions

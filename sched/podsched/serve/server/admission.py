@@ -30,6 +30,7 @@ from podsched.api.objects import (
     PersistentVolumeClaim,
     Pod,
     PodGroup,
+    PodSpec,
     PriorityClass,
     ResourceClaim,
     ResourceClaimTemplate,
@@ -326,13 +327,21 @@ def _complete(message: AnyObject, old: AnyObject, now: float, classes: PriorityC
         return
     default_pod_spec(message.spec)
     add_default_tolerations(message.spec)
-    merge_label_keys(message.spec, old.metadata.labels)
+    # Unless they are as stored: the pod may have got other labels since it was created.
+    if _selecting(message.spec) != _selecting(old.spec):
+        merge_label_keys(message.spec, old.metadata.labels)
     # Priority is resolved at creation; an update without one keeps it.
     if not message.spec.HasField("priority") and old.spec.HasField("priority"):
         message.spec.priority = old.spec.priority
     for field in ("preemption_policy", "priority_class_name"):
         if not getattr(message.spec, field):
             setattr(message.spec, field, getattr(old.spec, field))
+
+
+def _selecting(spec: PodSpec) -> tuple[object, ...]:
+    """Return the parts of a spec that select other pods."""
+    affinity = spec.affinity
+    return (affinity.pod_affinity, affinity.pod_anti_affinity, *spec.topology_spread_constraints)
 
 
 def _keep_metadata(message: AnyObject, old: AnyObject) -> None:
