@@ -23,3 +23,15 @@ def test_a_pod_that_restarts_all_containers_needs_a_node_that_can() -> None:
     event = (Resource.NODE, ActionType.UPDATE_NODE_DECLARED_FEATURE)
     assert hinted(plugin, pod("p", spec), event, unable, able) is QUEUE
     assert hinted(plugin, pod("p", spec), event, able, able) is SKIP
+
+
+def test_a_user_namespace_in_the_network_of_the_node_needs_a_node_that_can() -> None:
+    able, unable = node("able"), node("unable")
+    able.status.declared_features.append(node_declared_features.USER_NAMESPACES_HOST_NETWORK)
+    state, plugin = cluster(able, unable), NodeDeclaredFeatures()
+    reasons = (node_declared_features.REASON,)
+    own_users = pod("p", {"hostNetwork": True, "hostUsers": False})
+    assert rejections(plugin, own_users, state) == {"unable": reasons}
+    for spec in ({"hostNetwork": True}, {"hostNetwork": True, "hostUsers": True}):
+        assert filtered(plugin, pod("p", spec), state) == {}
+    assert filtered(plugin, pod("p", {"hostUsers": False}), state) == {}

@@ -1,8 +1,9 @@
 """NodeDeclaredFeatures: a node fits if it declares all features that the pod needs.
 
 Rules: kube-scheduler v1.36 ``framework/plugins/nodedeclaredfeatures``. Of the features of v1.36,
-only one can be needed by a pod that waits for a node: the restart rule RestartAllContainers. The
-others are needed for a resize, and only pods that have a node are resized.
+two can be needed by a pod that waits for a node: the restart rule RestartAllContainers, and a user
+namespace in the node's network. The others are needed for a resize, and only pods that have a node
+are resized.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from podsched.v1 import objects_pb2 as v1
 REASON = "node(s) didn't match Pod's required features"
 
 RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
+USER_NAMESPACES_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
 
 
 class NodeDeclaredFeatures(WithoutArgs):
@@ -71,9 +73,12 @@ def required_features(spec: v1.PodSpec) -> frozenset[str]:
     """Return the features that a node must declare to run the pod."""
     containers = (*spec.containers, *spec.init_containers)
     rules = (rule for container in containers for rule in container.restart_policy_rules)
+    needed = set()
     if any(rule.action == "RestartAllContainers" for rule in rules):
-        return frozenset({RESTART_ALL_CONTAINERS})
-    return frozenset()
+        needed.add(RESTART_ALL_CONTAINERS)
+    if spec.host_network and spec.HasField("host_users") and not spec.host_users:
+        needed.add(USER_NAMESPACES_HOST_NETWORK)
+    return frozenset(needed)
 
 
 def _after_node_change(pod: PodInfo, old: v1.Node | None, new: v1.Node | None) -> QueueingHint:
