@@ -108,6 +108,12 @@ def test_defaults_are_filled_in_only_for_resources_without_any_request() -> None
     assert non_zero_requests(made) == (2000, 10 * MIB)
 
 
+def test_beside_pod_level_requests_a_request_of_0_is_a_request() -> None:
+    made = pod({}, {"cpu": "0"})
+    made.spec.resources.requests["memory"] = "10Mi"
+    assert non_zero_requests(made) == (0, 10 * MIB)
+
+
 def test_the_fit_score_ignores_pod_level_requests() -> None:
     made = pod({"cpu": "1"})
     made.spec.resources.requests["cpu"] = "2"

@@ -281,12 +281,12 @@ def non_zero_requests(pod: o.Pod) -> tuple[int, int]:
     """Return the millicores and bytes that a pod counts in scores (PodInfo.CalculateResource).
 
     Containers without requests count 100m and 200 MiB; with pod-level requests, only a resource
-    that neither the pod nor a container asks for is filled in.
+    that neither the pod nor a container names is filled in.
     """
     missing: Mapping[str, Fraction] = _NON_ZERO
     if has_pod_level_requests(pod):
-        plain = pod_requests(pod)
-        missing = {name: least for name, least in _NON_ZERO.items() if not plain.get(name)}
+        named = pod_requests(pod)
+        missing = {name: least for name, least in _NON_ZERO.items() if name not in named}
     units = requests_in_units(pod, RequestOptions(non_missing=missing))
     return units.get(CPU, 0), units.get(MEMORY, 0)
 
