@@ -101,6 +101,8 @@ def test_a_decimal_point_and_an_exponent_say_the_same(number: int, places: int) 
         ("1.5Gi", "1536Mi"),
         ("1000Ki", "1000Ki"),
         ("0.5Ki", "512"),
+        ("1.2Gi", "1288490188800m"),
+        ("-1.3Ki", "-1331200m"),
         ("1e3", "1e3"),
         ("1000", "1k"),
         ("1500M", "1500M"),

@@ -72,11 +72,12 @@ def parse(text: str) -> Fraction:
 def canonical(text: str) -> str:
     """Return the quantity as Kubernetes writes it: the largest suffix without decimals.
 
-    The family of the suffix stays, binary or decimal. Raises QuantityError.
+    The family of the suffix stays, binary or decimal; but below 1024 or with a fraction, a binary
+    amount gets a decimal suffix: 1.2Gi is 1288490188800m. Raises QuantityError.
     """
     value = parse(text)
     suffix = text.lstrip("+-0123456789.")
-    if suffix in BINARY and abs(value) >= 1024:
+    if suffix in BINARY and abs(value) >= 1024 and value.denominator == 1:
         return _in_largest_unit(int64_away_from_zero(value), _BINARY_UNITS)
     found = format_decimal(value)
     if len(suffix) > 1 and suffix[0] in "eE" and suffix[-1].isdigit():
