@@ -12,6 +12,7 @@ from podsched.api.objects import Node, Pod
 from podsched.cache.objects import ClusterState
 from podsched.framework.events import ActionType, QueueingHint, Resource
 from podsched.framework.plugin import FIXED_INPUTS, CycleState
+from podsched.framework.pod_groups import Placement, PodGroup, TriedPlacement
 from podsched.framework.status import Code
 from podsched.plugins.node_resources.fit import NodeResourcesFit
 from podsched.plugins.node_resources.resource_amounts import ResourceColumn
@@ -323,3 +324,19 @@ def test_devices_count_in_scores_on_nodes_without_the_resource() -> None:
     plugin.leave_to(Counts((9, 9), (4, 2), (0, 0)))
     assert plugin.inputs(info(asking(gpu="1")), state) != before
     assert scored(plugin, asking(gpu="1"), state) == {"plugin": 50, "devices": 25, "none": 0}
+
+
+def test_of_a_placement_the_nodes_that_have_a_resource_count_if_members_request_it() -> None:
+    nodes = [giving("full", gpu="2"), giving("free", gpu="2"), giving("without")]
+    there = [asking("a", "full", gpu="2"), asking("b", "without", gpu="4")]
+    state, plugin = cluster(*nodes, pods=there), strategy("LeastAllocated", ("example.com/gpu", 1))
+
+    def scores(member: Pod) -> list[float]:
+        tried = [
+            TriedPlacement(Placement("", frozenset(names)), 1, [(info(member), names[0])])
+            for names in (["full"], ["free", "without"])
+        ]
+        return list(plugin.score_placements(PodGroup("default/g"), tried, state))
+
+    assert scores(asking(gpu="1")) == [100, 50]
+    assert scores(asking(cpu="1")) == [0, 0]

@@ -46,8 +46,10 @@ from podsched.plugins.node_resources.fit_events import FitEvents
 from podsched.plugins.node_resources.joint_choice import JointChoice
 from podsched.plugins.node_resources.node_amounts import NodeAmounts, SharedAmounts, exact_amounts
 from podsched.plugins.node_resources.resource_amounts import (
+    NATIVE,
     ResourceColumn,
     ScoredDevices,
+    is_scalar,
     resource_columns,
 )
 from podsched.plugins.node_resources.scoring_strategies import (
@@ -340,10 +342,20 @@ def _column(
     rows: Sequence[Rows],
     resource: ResourceSpec,
 ) -> ResourceColumn:
+    """Return the sums of a resource over the nodes of each placement.
+
+    As in the scores of single pods, nodes without the resource do not count; and resources other
+    than cpu, memory and ephemeral storage count only if members request them.
+    """
     name = resource.name
     source = nodes.nonzero_requested(name) if name in (CPU, MEMORY) else nodes.requested(name)
-    used = np.array([source[some].sum() for some in rows], dtype=np.int64)
-    added = [sum(pod.cls.amounts.scored.get(name, 0) for pod, _ in one.pods) for one in tried]
     allocatable = nodes.allocatable(name)
+    source = np.where(allocatable == 0, 0, source)
+    used = np.array([source[some].sum() for some in rows], dtype=np.int64)
+    added = np.array(
+        [sum(pod.cls.amounts.scored.get(name, 0) for pod, _ in one.pods) for one in tried],
+        dtype=np.int64,
+    )
     total = np.array([allocatable[some].sum() for some in rows], dtype=np.int64)
-    return ResourceColumn(resource.weight, used, used + np.array(added, dtype=np.int64), total)
+    counts = name in NATIVE or (added > 0) & is_scalar(name)
+    return ResourceColumn(resource.weight, used, used + added, np.where(counts, total, 0))
