@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from podsched.api.field_errors import FieldError
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import Pod, PriorityClass
@@ -74,6 +76,31 @@ def test_limits_become_requests_where_there_are_none() -> None:
     pod.spec.containers[0].resources.requests["cpu"] = "1"
     admit(pod)
     assert dict(pod.spec.containers[0].resources.requests) == {"cpu": "1", "memory": "1Gi"}
+
+
+@pytest.mark.parametrize("given", ["limits", "requests"])
+def test_a_pod_with_resources_of_its_own_is_given_the_rest_of_what_its_containers_have(
+    given: str,
+) -> None:
+    pod = new_pod()
+    getattr(pod.spec.resources, given)["cpu"] = "2"
+    container = pod.spec.containers[0].resources
+    container.limits["hugepages-2Mi"] = "4Mi"
+    container.requests.update({"cpu": "1", "memory": "1Gi", "example.com/gpu": "1"})
+    admit(pod)
+    own, pages = pod.spec.resources, {"hugepages-2Mi": "4Mi"}
+    cpu = "1" if given == "limits" else "2"
+    assert dict(own.requests) == {"cpu": cpu, "memory": "1Gi", **pages}
+    assert dict(own.limits) == ({"cpu": "2", **pages} if given == "limits" else pages)
+
+
+def test_a_pod_with_requests_alone_is_given_nothing_that_its_containers_request() -> None:
+    pod = new_pod()
+    pod.spec.resources.requests["cpu"] = "2"
+    pod.spec.containers[0].resources.requests["memory"] = "1Gi"
+    admit(pod)
+    assert dict(pod.spec.resources.requests) == {"cpu": "2"}
+    assert not pod.spec.resources.limits
 
 
 def test_a_toleration_of_every_taint_needs_no_other() -> None:

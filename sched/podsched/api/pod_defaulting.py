@@ -145,8 +145,8 @@ def default_pod_spec(spec: o.PodSpec) -> None:
         _default_container(container, host_network=spec.host_network)
     for volume in spec.volumes:
         _default_volume(volume)
-    if spec.HasField("resources") and spec.resources.limits:
-        _default_pod_level_requests(spec)
+    if spec.resources.limits or spec.resources.requests:
+        _default_pod_level_resources(spec)
 
 
 def _default_container(container: o.Container, *, host_network: bool) -> None:
@@ -190,19 +190,28 @@ def _default_volume(volume: o.Volume) -> None:
         claim.volume_mode = claim.volume_mode or "Filesystem"
 
 
-def _default_pod_level_requests(spec: o.PodSpec) -> None:
-    """Set the requests of the pod as a whole: what its containers request, else its limits."""
+def _default_pod_level_resources(spec: o.PodSpec) -> None:
+    """Set what the pod as a whole lacks, if it has requests or limits of its own.
+
+    Limits of huge pages are those of its containers. If it has limits, requests of cpu and memory
+    are those of its containers, else the limits.
+    """
     try:
-        together = resources.container_requests(spec)
+        requested = resources.container_requests(spec)
+        limited = resources.container_limits(spec)
     except quantity.QuantityError:
         return
-    requests = spec.resources.requests
-    for name, amount in together.items():
+    requests, limits = spec.resources.requests, spec.resources.limits
+    for name, amount in limited.items():
+        is_huge = name.startswith(resources.HUGE_PAGES_PREFIX)
+        if is_huge and name not in requests and name not in limits:
+            limits[name] = quantity.format_quantity(amount)
+    for name in (resources.CPU, resources.MEMORY):
+        if limits and name in requested and name not in requests:
+            requests[name] = quantity.format_quantity(requested[name])
+    for name in limits:
         if name not in requests and resources.is_pod_level_resource(name):
-            requests[name] = quantity.format_decimal(amount)
-    for name, text in spec.resources.limits.items():
-        if name not in requests and resources.is_pod_level_resource(name):
-            requests[name] = text
+            requests[name] = limits[name]
 
 
 def add_default_tolerations(spec: o.PodSpec) -> None:

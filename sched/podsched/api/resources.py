@@ -91,12 +91,17 @@ def container_requests(spec: o.PodSpec) -> Amounts:
     return _aggregate(spec, lambda container, _: amounts(container.resources.requests))
 
 
+def container_limits(spec: o.PodSpec) -> Amounts:
+    """Return what the containers of a spec are limited to together. Raises QuantityError."""
+    return _aggregate(spec, lambda container, _: amounts(container.resources.limits))
+
+
 def pod_limits(pod: o.Pod) -> Amounts:
     """Return everything the pod is limited to (PodLimits), exactly. Raises QuantityError.
 
     Overhead is added to what is limited at all.
     """
-    total = _aggregate(pod.spec, lambda container, _: amounts(container.resources.limits))
+    total = container_limits(pod.spec)
     for name, amount in amounts(pod.spec.resources.limits).items():
         if is_pod_level_resource(name):
             total[name] = amount
