@@ -455,7 +455,7 @@ FAILING_PLANS = {
     ),
     "time being up": (
         PreBindPlan(wait=lambda cluster: Status(Code.PENDING, ("still waiting",)), timeout=3),
-        'running PreBind plugin "Script": timed out after 3s: still waiting',
+        'running PreBind plugin "Script": still waiting: context deadline exceeded',
     ),
     "its wait raising": (
         PreBindPlan(wait=lambda cluster: broken_wait(), timeout=3),

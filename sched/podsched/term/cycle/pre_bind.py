@@ -262,7 +262,7 @@ async def _wait(
         if left <= 0:
             if plan.timed_out is not None:
                 guarded(name, PRE_BIND_WORDING, plan.timed_out)
-            return error(f"timed out after {plan.timeout:g}s: {status.message}")
+            return error(f"{status.message}: context deadline exceeded")
         await cluster.changes.next(left)
 
 
