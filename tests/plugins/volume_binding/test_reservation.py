@@ -173,6 +173,10 @@ def volume_gone(made: VolumeWorld) -> None:
     made.cluster.delete("PersistentVolume", "", "v")
 
 
+def claim_gone(made: VolumeWorld) -> None:
+    made.cluster.delete("PersistentVolumeClaim", "default", "c")
+
+
 def pod_gone(made: VolumeWorld) -> None:
     del made.cluster.pods["default/p"]
 
@@ -189,7 +193,10 @@ def volume_moved(made: VolumeWorld) -> None:
 STATIC_FAILURES = {
     "the volume was unbound": (without_ref, 'ClaimRef got reset for pv "v"'),
     "the volume is gone": (
-        volume_gone, 'failed to check binding: could not find v1.PersistentVolume "v"',
+        volume_gone, 'failed to check binding: persistentvolumes "v" not found',
+    ),
+    "the claim is gone": (
+        claim_gone, 'failed to check binding: persistentvolumeclaims "default/c" not found',
     ),
     "the pod is gone": (pod_gone, 'pod does not exist any more: pod "p" not found'),
     "the node is gone": (node_gone, 'failed to get node "a": node "a" not found'),

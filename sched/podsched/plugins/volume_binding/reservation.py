@@ -35,6 +35,7 @@ from podsched.plugins.volumes.claims import (
     get_claim,
     get_volume,
     is_fully_bound,
+    not_found,
     refers_to,
 )
 from podsched.plugins.volumes.csi_translation import (
@@ -124,7 +125,7 @@ class Reservation:
         name = binding.base.metadata.name
         volume = get_volume(cluster, name)
         if volume is None:
-            raise _Failed(f'failed to check binding: could not find v1.PersistentVolume "{name}"')
+            raise _Failed(f"failed to check binding: {not_found('persistentvolumes', name)}")
         claim = _claim_now(binding.claim, "failed to check binding", cluster)
         # The informer still has the object that Reserve read: the patch is not to be seen yet.
         if volume is binding.base and not binding.is_written:
@@ -247,7 +248,7 @@ def _claim_now(
     meta = claim.metadata
     found = get_claim(cluster, meta.namespace, meta.name)
     if found is None:
-        raise _Failed(f'{doing}: could not find v1.PersistentVolumeClaim "{object_key(claim)}"')
+        raise _Failed(f"{doing}: {not_found('persistentvolumeclaims', object_key(claim))}")
     return found
 
 
