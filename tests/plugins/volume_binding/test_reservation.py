@@ -278,6 +278,19 @@ def test_a_provisioner_that_gives_up_the_node_sends_the_pod_back() -> None:
     assert asked(made, todo).reasons == (reset,)
 
 
+def test_a_provisioner_that_gives_up_is_heeded_once_the_volumes_before_are_there() -> None:
+    made = world(claim("c", storage_class="dyn"), claim("d", storage_class="dyn"))
+    pod = made.pod("p", "c", "d")
+    reserve(made, pod, "b")
+    todo = plan(made, pod, "b")
+    made.write(*todo.patches)
+    made.put(claim("d", storage_class="dyn"))
+    assert asked(made, todo).code is Code.PENDING
+    made.put(volume("made", storage_class="dyn", zones=["b"]))
+    bind(made, "c", "made")
+    assert asked(made, todo).code is Code.ERROR
+
+
 def test_a_volume_provisioned_out_of_reach_sends_the_pod_back() -> None:
     made = world(claim("c", storage_class="dyn"), volume("made", storage_class="x", zones=["a"]))
     pod = made.pod("p", "c")

@@ -102,14 +102,19 @@ class Reservation:
         return (*volumes, *claims)
 
     def check(self, pod: PodInfo, cluster: ClusterView) -> Status:
-        """Return SUCCESS if every claim is bound, ERROR if binding failed, else PENDING."""
+        """Return SUCCESS if every claim is bound, ERROR if binding failed, else PENDING.
+
+        Claims behind the first that is not bound are not looked at: until its volume is there, the
+        pod could only come back to this node.
+        """
         try:
             node = self._node(pod, cluster)
-            bound = [self._is_bound(binding, node, cluster) for binding in self.static]
-            bound += [self._is_provisioned(claim, node, cluster) for claim in self.dynamic]
+            bound = all(self._is_bound(binding, node, cluster) for binding in self.static) and all(
+                self._is_provisioned(claim, node, cluster) for claim in self.dynamic
+            )
         except _Failed as why:
             return error(f"binding volumes: {why}")
-        return SUCCESS if all(bound) else PENDING
+        return SUCCESS if bound else PENDING
 
     def _node(self, pod: PodInfo, cluster: ClusterView) -> v1.Node:
         node: v1.Node | None = cluster.get("Node", "", self.node_name)
