@@ -25,7 +25,7 @@ IGNORING: dict[str, Callable[[ControllerWorld], Controller]] = {
         world, world, world, world.metrics
     ),
     "disruption budgets": lambda world: DisruptionController(world, world),
-    "ephemeral volumes": lambda world: EphemeralVolumeController(world, world),
+    "ephemeral volumes": lambda world: EphemeralVolumeController(world, world, world),
     "garbage": lambda world: GarbageCollector(world, world),
     "jobs": lambda world: JobController(world, world, world),
     "namespaces": lambda world: NamespaceController(world, world),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod
+from podsched.serve.client.errors import Forbidden, Unavailable
 from podsched.term.controllers.ephemeral_volumes import EphemeralVolumeController
 from support.controller_world import ControllerWorld, bound_pod
 
@@ -12,7 +13,7 @@ from support.controller_world import ControllerWorld, bound_pod
 @pytest.fixture
 def world() -> ControllerWorld:
     world = ControllerWorld()
-    world.start(EphemeralVolumeController(world, world))
+    world.start(EphemeralVolumeController(world, world, world))
     return world
 
 
@@ -49,6 +50,21 @@ def test_each_ephemeral_volume_gets_a_claim_that_the_pod_controls(world: Control
     owner = claim.metadata.owner_references[0]
     assert (owner.api_version, owner.kind, owner.name, owner.uid) == ("v1", "Pod", "web", "u1")
     assert owner.controller and owner.block_owner_deletion
+
+
+def test_a_pod_is_told_why_its_claim_cannot_be_created(world: ControllerWorld) -> None:
+    world.refuse = lambda _: Forbidden("exceeded quota")
+    world.put(pod_with("scratch"))
+    world.settle()
+    why = "ephemeral volume scratch: create PVC web-scratch: exceeded quota"
+    assert world.events == [f"Pod web Warning FailedBinding: {why}"]
+
+
+def test_an_outage_is_not_told_to_the_pod(world: ControllerWorld) -> None:
+    world.refuse = lambda _: Unavailable("no server")
+    world.put(pod_with("scratch"))
+    world.settle()
+    assert world.recorded == []
 
 
 def test_a_claim_of_that_name_that_is_another_s_is_left_alone(world: ControllerWorld) -> None:
@@ -110,5 +126,5 @@ def test_a_pod_that_takes_the_place_of_another_gets_its_own(world: ControllerWor
 def test_a_new_leader_makes_what_is_missing() -> None:
     world = ControllerWorld()
     world.put(pod_with("scratch"))
-    world.start(EphemeralVolumeController(world, world))
+    world.start(EphemeralVolumeController(world, world, world))
     assert list(claims(world)) == ["default/web-scratch"]

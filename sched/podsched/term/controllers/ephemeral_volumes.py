@@ -2,8 +2,8 @@
 
 The claim of volume ``v`` of pod ``p`` is named ``p-v`` and controlled by the pod, so it is deleted
 with the pod. An existing claim of that name that the pod does not control is left alone:
-VolumeBinding rejects the pod. A deleted claim of a live pod is created again. Source:
-pkg/controller/volume/ephemeral of Kubernetes 1.36.
+VolumeBinding rejects the pod. A deleted claim of a live pod is created again. An event says why a
+claim cannot be created. Source: pkg/controller/volume/ephemeral of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from podsched.api.conditions import is_terminating
-from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, Volume
+from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, Volume, object_key
 from podsched.api.owners import follow_template
 from podsched.lib.groups import Groups
+from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects, QueueController, Ref, find
 from podsched.term.controllers.write_queues import Writes
+from podsched.term.writes.event_recorder import EventRecorder
 
 _CLAIM = "PersistentVolumeClaim"
 
@@ -27,8 +29,9 @@ class EphemeralVolumeController(QueueController):
     name = "ephemeral-volume"
     kinds = ("Pod", _CLAIM)
 
-    def __init__(self, objects: Objects, writes: Writes) -> None:
+    def __init__(self, objects: Objects, writes: Writes, recorder: EventRecorder) -> None:
         super().__init__(objects, writes)
+        self._recorder = recorder
         #: The pods by the key of a claim; volume b-c of pod a and volume c of pod a-b share one.
         self._pods = Groups[str, Ref, None]()
 
@@ -49,9 +52,24 @@ class EphemeralVolumeController(QueueController):
         if pod is None or is_terminating(pod):
             return
         for volume in _ephemeral_volumes(pod):
-            key = f"{ref.key}-{volume.name}"
-            if self._objects.get(_CLAIM, key) is None:
-                self._writes.send(key, _claim(pod, volume), self._queue.adder(ref))
+            if self._objects.get(_CLAIM, f"{ref.key}-{volume.name}") is None:
+                self._create(ref, pod, volume)
+
+    def _create(self, ref: Ref, pod: Pod, volume: Volume) -> None:
+        claim = _claim(pod, volume)
+
+        def written(failed: ClientError | None) -> None:
+            if failed is not None and not failed.retryable:
+                self._recorder.record(
+                    pod.metadata,
+                    type_="Warning",
+                    reason="FailedBinding",
+                    message=f"ephemeral volume {volume.name}: "
+                    f"create PVC {claim.metadata.name}: {failed}",
+                    controller="ephemeral_volume",
+                )
+
+        self._writes.send(object_key(claim), claim, self._queue.adder(ref), done=written)
 
 
 def _ephemeral_volumes(pod: Pod) -> Iterator[Volume]:

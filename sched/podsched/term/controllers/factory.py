@@ -83,7 +83,7 @@ class ControllerFactory:
         parts: _Parts = {
             DisruptionController: (),
             NamespaceController: (),
-            EphemeralVolumeController: (),
+            EphemeralVolumeController: (self.recorder,),
             PodGroupProtectionController: (),
             TaintEvictionController: (self.recorder, self.metrics),
             DeviceTaintEvictionController: (self.recorder, self.metrics),
