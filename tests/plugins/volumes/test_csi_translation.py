@@ -40,6 +40,10 @@ def ebs(identity: str) -> v1.PersistentVolume:
     return pv(awsElasticBlockStore={"volumeID": identity})
 
 
+def azure_disk(**more: str) -> v1.PersistentVolume:
+    return pv(azureDisk={"diskName": "n", "diskURI": "u", **more})
+
+
 HANDLES: dict[str, tuple[v1.PersistentVolume, str]] = {
     "a disk without zone": (pv(**GCE), "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d"),
     "a disk in a zone": (pv({ZONE: "us-x-a"}, **GCE), "projects/UNSPECIFIED/zones/us-x-a/disks/d"),
@@ -52,7 +56,8 @@ HANDLES: dict[str, tuple[v1.PersistentVolume, str]] = {
     "an EBS id": (ebs("vol-1"), "vol-1"),
     "an EBS id with a zone": (ebs("aws://us-east-1a/vol-1"), "vol-1"),
     "an EBS id without a zone": (ebs("aws:///vol-1"), "vol-1"),
-    "azure disk": (pv(azureDisk={"diskName": "n", "diskURI": "u"}), "u"),
+    "azure disk": (azure_disk(), "u"),
+    "a managed azure disk": (azure_disk(kind="managed"), "u"),
     "cinder": (pv(cinder={"volumeID": "c"}), "c"),
     "portworx": (pv(portworxVolume={"volumeID": "p"}), "p"),
     "azure file": (
@@ -70,8 +75,13 @@ def test_handles_are_those_of_the_translation_library(name: str) -> None:
 
 @pytest.mark.parametrize(
     "volume",
-    [ebs("aws://z/disk-1"), pv({ZONE: "a__b"}, **GCE), pv({ZONE: "us-x-a__us-y-a"}, **GCE)],
-    ids=["no EBS id", "zones without a region", "zones of two regions"],
+    [
+        ebs("aws://z/disk-1"),
+        pv({ZONE: "a__b"}, **GCE),
+        pv({ZONE: "us-x-a__us-y-a"}, **GCE),
+        azure_disk(kind="Shared"),
+    ],
+    ids=["no EBS id", "zones without a region", "zones of two regions", "a disk in an account"],
 )
 def test_what_has_no_translation_says_so(volume: v1.PersistentVolume) -> None:
     with pytest.raises(Untranslatable):

@@ -84,6 +84,12 @@ def _ebs_handle(source: Any, volume: v1.PersistentVolume | None) -> str:
     return identity
 
 
+def _azure_disk_handle(source: Any, volume: v1.PersistentVolume | None) -> str:
+    if source.kind.lower() not in ("", "managed"):
+        raise Untranslatable(f"kind({source.kind}) is not supported in csi migration")
+    return str(source.disk_uri)
+
+
 def _azure_file_handle(source: Any, volume: v1.PersistentVolume | None) -> str:
     match = _AZURE_SECRET.search(source.secret_name)
     account = match.group(1) if match else source.secret_name
@@ -114,7 +120,7 @@ IN_TREE_PLUGINS: Final = (
     ),
     InTreePlugin(
         "azure_disk", "kubernetes.io/azure-disk", "disk.csi.azure.com",
-        "", True, _by_field("disk_uri"),
+        "", True, _azure_disk_handle,
     ),
     InTreePlugin(
         "azure_file", "kubernetes.io/azure-file", "file.csi.azure.com",
