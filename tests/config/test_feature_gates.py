@@ -31,11 +31,15 @@ def test_every_gate_that_would_not_hold_is_an_error_that_says_what_does() -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["Foo=true", "SchedulerQueueingHints", "DRAScheduler=maybe", "=true"]
+    "text", ["Foo=true", "SchedulerQueueingHints", "DRAAdminAccess=maybe", "=true"]
 )
 def test_what_is_no_gate_is_an_error(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_gates(text)
+
+
+def test_the_gate_of_the_filter_timeout_has_its_name_of_kube_scheduler() -> None:
+    assert parse_gates("DRASchedulerFilterTimeout=true") == {"DRASchedulerFilterTimeout": True}
 
 
 def test_a_gate_is_in_effect_as_it_was_asked_for_or_as_podsched_behaves() -> None:

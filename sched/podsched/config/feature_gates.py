@@ -61,7 +61,7 @@ GATES: dict[str, Gate] = {
             "DRAPartitionableDevices",
             "DRAPrioritizedList",
             "DRAResourceClaimDeviceStatus",
-            "DRAScheduler",
+            "DRASchedulerFilterTimeout",
         )
     },
     "DRAWorkloadResourceClaims": Gate(
