@@ -88,13 +88,13 @@ def usable_claims(pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
             raise ClaimUnusableError(f'pod "{pod.key}": ResourceClaim not created yet')
         claim = cluster.get(CLAIM, pod.namespace, name)
         if claim is None:
-            raise ClaimUnusableError(f'could not find v1.ResourceClaim "{pod.namespace}/{name}"')
+            raise ClaimUnusableError(f'could not find ResourceClaim "{pod.namespace}/{name}"')
         if claim.metadata.HasField("deletion_timestamp"):
             raise ClaimUnusableError(f'resourceclaim "{name}" is being deleted')
         if name in generated and not _is_own(pod, claim):
             raise ClaimUnusableError(
-                f"ResourceClaim {pod.namespace}/{name} was not created for pod {pod.key} "
-                "(pod is not owner)"
+                f"ResourceClaim {pod.namespace}/{name} was not created for Pod {pod.key} "
+                "(Pod is not owner)"
             )
         found[name] = claim
     return list(found.values())
