@@ -16,6 +16,7 @@ The pod itself may use them in its next attempt.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -237,17 +238,24 @@ def device_status(claims: Sequence[v1.ResourceClaim]) -> Status:
             if not result.binding_conditions:
                 continue
             told = _told(claim, result)
-            if told.intersection(result.binding_failure_conditions):
-                return error(f"claim {claim.metadata.name}: device binding failed")
-            pending |= not told.issuperset(result.binding_conditions)
+            for name in result.binding_failure_conditions:
+                if failed := told.get(name):
+                    message = json.dumps(failed.message, ensure_ascii=False)
+                    return error(
+                        f"device binding failed: claim={claim.metadata.name}, "
+                        f"reason={failed.reason}, message={message}"
+                    )
+            pending |= not told.keys() >= set(result.binding_conditions)
     return Status(Code.PENDING, ("device binding timeout",)) if pending else SUCCESS
 
 
-def _told(claim: v1.ResourceClaim, result: v1.DeviceRequestAllocationResult) -> set[str]:
-    """Return the conditions of a device that are true."""
+def _told(
+    claim: v1.ResourceClaim, result: v1.DeviceRequestAllocationResult
+) -> dict[str, v1.Condition]:
+    """Return the conditions of a device that are true, by type."""
     key = (result.driver, result.pool, result.device, result.share_id)
     return {
-        condition.type
+        condition.type: condition
         for told in claim.status.devices
         if (told.driver, told.pool, told.device, told.share_id) == key
         for condition in told.conditions
