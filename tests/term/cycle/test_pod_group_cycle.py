@@ -236,7 +236,7 @@ async def test_members_that_name_different_schedulers_all_fail() -> None:
         assert world.scheduled("a").reason == "SchedulerError"
         assert world.scheduled("a").message == (
             "all pods in a single pod group should have the same .spec.schedulerName set, "
-            'got: "default-scheduler" and "other"'
+            'got: "other" and "default-scheduler"'
         )
 
 

@@ -220,8 +220,9 @@ class PodGroupCycle(TermPart):
         names = list(dict.fromkeys(queued.info.cls.scheduler_name for queued in members))
         self._meter.popped(members, now)
         if len(names) > 1:
+            # As in kube-scheduler, the name that differs comes before that of the first member.
             for queued in members:
-                self._failures.fail_with_error(queued, REASON_SCHEDULERS.format(*names[:2]))
+                self._failures.fail_with_error(queued, REASON_SCHEDULERS.format(names[1], names[0]))
             return
         group = unit or pod_group(self._cluster, key)
         runtime = self._state.profiles[names[0]]
