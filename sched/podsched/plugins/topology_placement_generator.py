@@ -25,9 +25,9 @@ from podsched.framework.status import SKIP, Status, error, unschedulable
 from podsched.plugins.without_args import WithoutArgs
 
 REASON_NO_PLACEMENT = "no feasible placements found"
-REASON_NO_DOMAIN = (
-    "cannot determine domain for already scheduled pods: {} domain found for pod group"
-)
+REASON_UNCLEAR = "cannot determine domain for already scheduled pods: "
+REASON_SEVERAL = REASON_UNCLEAR + "more than 1 domain found for pod group: {}, {}"
+REASON_NO_DOMAIN = REASON_UNCLEAR + "no topology domain found for pod {}"
 
 
 class TopologyPlacementGenerator(WithoutArgs):
@@ -76,8 +76,10 @@ class TopologyPlacementGenerator(WithoutArgs):
         if placed:
             nodes = {pod.node_name for pod in placed}
             domains = [d for d in domains if not nodes.isdisjoint(d.node_names or ())]
-            if len(domains) != 1:
-                return error(REASON_NO_DOMAIN.format("more than 1" if domains else "no"))
+            if len(domains) > 1:
+                return error(REASON_SEVERAL.format(domains[0].name, domains[1].name))
+            if not domains:
+                return error(REASON_NO_DOMAIN.format(placed[0].key))
         return domains or unschedulable(REASON_NO_PLACEMENT)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
