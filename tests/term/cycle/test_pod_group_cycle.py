@@ -10,7 +10,7 @@ import pytest
 from podsched.api.objects import PodGroup
 from podsched.decide.decision import Decision
 from podsched.framework.plugin import PermitResult
-from podsched.framework.status import SUCCESS, Code, Status, unschedulable
+from podsched.framework.status import SUCCESS, Code, Status, error, unschedulable
 from support.term_world import TermWorld
 
 pytestmark = pytest.mark.looptime
@@ -254,6 +254,23 @@ async def test_a_member_that_reserve_turns_down_takes_the_gang_along() -> None:
         assert world.scheduled("a").message == FELL
         assert len(world.state.cache.assumed) == 0
         world.check()
+
+
+async def test_an_error_of_one_member_is_the_error_of_all_also_of_those_that_fit_nowhere() -> None:
+    world = TermWorld()
+    world.node("n1", cpu="2")
+    world.script.on_reserve = lambda pod: error("no answer")
+    async with world.running():
+        group(world, min_count=2)
+        members(world, "large", cpu="8")
+        members(world, "small", cpu="1")
+        await asyncio.sleep(0.5)
+        broken = 'running Reserve plugin "Script": no answer'
+        assert world.scheduled("small").message == broken
+        assert world.scheduled("large").reason == "SchedulerError"
+        assert world.scheduled("large").message == (
+            f"failed to schedule other pod from a pod group: {broken}"
+        )
 
 
 async def test_a_bug_in_the_middle_of_a_group_takes_back_what_was_done_for_it() -> None:

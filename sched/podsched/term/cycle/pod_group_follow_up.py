@@ -120,7 +120,8 @@ class PodGroupFollowUp(TermPart):
         """Return a member without a node to the queue, with its own reason or the group's."""
         queued, failure, result = decision.queued, decision.error, decided.result
         nominated = _nomination(queued, result)
-        if decision.diagnosis is not None:
+        # An error of one member ends the attempts of all, as in kube-scheduler.
+        if decision.diagnosis is not None and result.status.code is not Code.ERROR:
             if not result.status.ok:
                 self._decider.give_back(decided.runtime, decision)
             post_filter = PostFilterResult(unschedulable(_message(decided)), nominated)
