@@ -14,7 +14,7 @@ from typing import Any, Final
 from google.protobuf.struct_pb2 import Struct
 
 from podsched.api.objects import AnyObject, CronJob, Pod, PodTemplate, PodTemplateSpec
-from podsched.api.pod_defaulting import default_pod_spec
+from podsched.api.pod_defaulting import default_template_spec
 
 _MODE: Final = 420  # 0644
 _PROBE: Final = {
@@ -43,7 +43,7 @@ def set_kubelet_defaults(message: AnyObject, old: AnyObject | None = None) -> No
 
 def default_template(template: PodTemplateSpec) -> None:
     """Set the defaults of a pod template, in place."""
-    default_pod_spec(template.spec)
+    default_template_spec(template.spec)
     _complete(template.spec)
 
 

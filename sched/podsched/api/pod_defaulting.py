@@ -135,28 +135,37 @@ def set_qos_class(pod: o.Pod) -> None:
 
 
 def default_pod_spec(spec: o.PodSpec) -> None:
-    """Fill in the defaults of a pod's spec, in place (SetDefaults_PodSpec and its parts)."""
+    """Fill in the defaults of a pod's spec, in place (SetDefaults_PodSpec and SetDefaults_Pod)."""
+    default_template_spec(spec)
+    for container in (*spec.containers, *spec.init_containers):
+        _default_requests(container.resources)
+        for port in container.ports if spec.host_network else ():
+            port.host_port = port.host_port or port.container_port
+    if spec.resources.limits or spec.resources.requests:
+        _default_pod_level_resources(spec)
+
+
+def default_template_spec(spec: o.PodSpec) -> None:
+    """Fill in the defaults that the spec of a pod template has, too, in place.
+
+    What follows from limits is left to each pod: whoever changes a limit means its request as well.
+    """
     spec.scheduler_name = spec.scheduler_name or DEFAULT_SCHEDULER
     spec.restart_policy = spec.restart_policy or "Always"
     spec.dns_policy = spec.dns_policy or "ClusterFirst"
     if not spec.HasField("termination_grace_period_seconds"):
         spec.termination_grace_period_seconds = DEFAULT_GRACE_PERIOD_SECONDS
     for container in (*spec.containers, *spec.init_containers, *spec.ephemeral_containers):
-        _default_container(container, host_network=spec.host_network)
+        _default_container(container)
     for volume in spec.volumes:
         _default_volume(volume)
-    if spec.resources.limits or spec.resources.requests:
-        _default_pod_level_resources(spec)
 
 
-def _default_container(container: o.Container, *, host_network: bool) -> None:
+def _default_container(container: o.Container) -> None:
     if not container.image_pull_policy and container.image:
         container.image_pull_policy = _pull_policy(container.image)
     for port in container.ports:
         port.protocol = port.protocol or "TCP"
-        if host_network and not port.host_port:
-            port.host_port = port.container_port
-    _default_requests(container.resources)
 
 
 def _default_requests(resources: o.ResourceRequirements) -> None:

@@ -223,7 +223,8 @@ def _check_ports(at: Place, container: o.Container, host_network: bool) -> None:
             item("containerPort").between(port.container_port, 1, _MAX_PORT)
         if port.host_port:
             item("hostPort").between(port.host_port, 1, _MAX_PORT)
-        if host_network and port.host_port != port.container_port:
+        # In a template it may be left out: its pods get it.
+        if host_network and port.host_port not in (0, port.container_port):
             reason = "must match `containerPort` when `hostNetwork` is true"
             item("hostPort").invalid(port.host_port, reason)
         item("protocol").one_of(port.protocol, ("TCP", "UDP", "SCTP"), required=True)

@@ -60,6 +60,22 @@ async def test_a_template_has_the_same_defaults_through_grpc(
     assert to_manifest(entry.message)["spec"] == created["spec"]
 
 
+async def test_a_template_leaves_what_follows_from_limits_and_ports_to_its_pods(
+    kube: KubeClient,
+) -> None:
+    """Otherwise a request that nobody wrote would stay when its limit changes."""
+    limits = {"limits": {"cpu": "1"}}
+    container = {"name": "main", "image": "app:1", "resources": limits}
+    ports = [{"containerPort": 80, "protocol": "TCP"}]
+    spec = {"containers": [{**container, "ports": ports}], "hostNetwork": True}
+    whole = {**spec, "resources": {"limits": {"cpu": "2"}}}
+    item = deployment(template={**TEMPLATE, "spec": whole})
+    created = (await kube.request("POST", DEPLOYMENTS, item)).json["spec"]["template"]["spec"]
+    assert created["resources"] == {"limits": {"cpu": "2"}}
+    (shown,) = created["containers"]
+    assert (shown["resources"], shown["ports"]) == (limits, ports)
+
+
 async def test_a_deployment_is_scaled_and_its_status_is_written(kube: KubeClient) -> None:
     created = (await kube.request("POST", DEPLOYMENTS, deployment())).json
     scale = {"kind": "Scale", "apiVersion": "autoscaling/v1", "spec": {"replicas": 4}}
