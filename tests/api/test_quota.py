@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import ConfigMap, Pod, ReplicaSet, ResourceQuota
+from podsched.api.objects import (
+    ConfigMap,
+    Pod,
+    ReplicaSet,
+    ResourceQuota,
+    Secret,
+    Service,
+    ServiceSpec,
+)
 from podsched.api.quota import Balance, is_counted, missing_requests, set_used, usage_of
 from support.api_objects import pod
 
@@ -65,6 +74,30 @@ def test_other_objects_count_by_resource_and_group() -> None:
         "count/configmaps": 1,
         "configmaps": 1,
     }
+
+
+def test_secrets_count_under_their_own_name() -> None:
+    assert usage_of(KINDS["Secret"], Secret(), NOW) == {"count/secrets": 1, "secrets": 1}
+
+
+@pytest.mark.parametrize(
+    ("spec", "node_ports", "load_balancers"),
+    [
+        ({"type": "ClusterIP"}, 0, 0),
+        ({"type": "NodePort"}, 2, 0),
+        ({"type": "LoadBalancer"}, 2, 1),
+        ({"type": "LoadBalancer", "allocate_load_balancer_node_ports": False}, 1, 1),
+    ],
+)
+def test_a_service_counts_the_node_ports_that_it_gets_or_names(
+    spec: dict[str, Any], node_ports: int, load_balancers: int
+) -> None:
+    service = Service(spec=ServiceSpec(**spec))
+    service.spec.ports.add(port=80, node_port=30080 if node_ports else 0)
+    service.spec.ports.add(port=81)
+    usage = usage_of(KINDS["Service"], service, NOW)
+    assert usage.get("services.nodeports", 0) == node_ports
+    assert usage.get("services.loadbalancers", 0) == load_balancers
 
 
 def test_events_and_cluster_scoped_objects_do_not_count() -> None:

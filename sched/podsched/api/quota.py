@@ -11,6 +11,7 @@ is theirs.
     requests.<extended resource>        likewise, of devices
     requests.storage                    what claims request; as <class>.storageclass.storage.k8s.io/
                                         requests.storage and .../persistentvolumeclaims by class
+    services.nodeports, .loadbalancers  ports of the nodes and load balancers that Services have
 
 A pod is terminal when it has succeeded or failed, or should have been gone by the end of its
 grace period. Events are not counted. Pure: ``now`` is an argument, Unix time in seconds.
@@ -38,6 +39,7 @@ from podsched.api.resources import (
     pod_limits,
     pod_requests,
 )
+from podsched.api.services import has_node_ports, may_have_node_ports
 from podsched.api.storage_classes import CLASS_ANNOTATION
 
 COUNT_PREFIX: Final = "count/"
@@ -45,8 +47,12 @@ _REQUESTS, _LIMITS = "requests.", "limits."
 _COMPUTE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 #: Kinds that are counted under their plural as well; pods only while they are not terminal.
 COUNTED_BY_NAME: Final = frozenset(
-    {"configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas", "services"}
+    {
+        *("configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas"),
+        *("secrets", "services"),
+    }
 )
+_NODE_PORTS, _LOAD_BALANCERS = "services.nodeports", "services.loadbalancers"
 _CLAIMS: Final = "persistentvolumeclaims"
 STORAGE: Final = "requests.storage"
 #: After the name of a StorageClass, in front of what its claims use.
@@ -65,7 +71,9 @@ def is_counted(kind: Kind) -> bool:
 
 def is_quota_resource(name: str) -> bool:
     """Return whether a quota can limit this: whether usage is counted under such a name."""
-    if name.startswith(COUNT_PREFIX) or name in COUNTED_BY_NAME or name in (PODS, "secrets"):
+    if name.startswith(COUNT_PREFIX) or name in COUNTED_BY_NAME:
+        return True
+    if name in (PODS, _NODE_PORTS, _LOAD_BALANCERS):
         return True
     if name == STORAGE or name.partition(_OF_CLASS)[2] in (STORAGE, _CLAIMS):
         return True
@@ -86,6 +94,18 @@ def usage_of(kind: Kind, message: o.AnyObject, now: float) -> Amounts:
         usage |= _storage_usage(message)
     elif kind.plural in COUNTED_BY_NAME:
         usage[kind.plural] = _ONE
+    if isinstance(message, o.Service):
+        usage |= _port_usage(message.spec)
+    return usage
+
+
+def _port_usage(spec: o.ServiceSpec) -> Amounts:
+    """Return what a Service uses outside of the cluster; its node ports may be allocated later."""
+    usage: Amounts = {_LOAD_BALANCERS: _ONE} if spec.type == "LoadBalancer" else {}
+    if has_node_ports(spec):
+        usage[_NODE_PORTS] = Fraction(len(spec.ports))
+    elif may_have_node_ports(spec):
+        usage[_NODE_PORTS] = Fraction(sum(port.node_port > 0 for port in spec.ports))
     return usage
 
 

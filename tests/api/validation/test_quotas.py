@@ -28,6 +28,7 @@ def test_everything_that_is_counted_can_be_limited() -> None:
         "requests.hugepages-1Gi", "requests.storage",
         "gold.storageclass.storage.k8s.io/requests.storage",
         "gold.storageclass.storage.k8s.io/persistentvolumeclaims",
+        "secrets", "services.nodeports", "services.loadbalancers",
     )  # fmt: skip
     assert validate(QUOTA, quota(dict.fromkeys(names, "4"))) == []
 
@@ -37,7 +38,6 @@ def test_everything_that_is_counted_can_be_limited() -> None:
     [
         "limits.storage",
         "gold.storageclass.storage.k8s.io/pods",
-        "services.nodeports",
         "gpu",
         "example.com/gpu",
         "limits.pods",

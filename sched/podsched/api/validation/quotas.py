@@ -35,8 +35,9 @@ _NOT_EXISTS = (
 _NO_VALUES = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
 _VALUES = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
 _NOT_COUNTED = (
-    "is not counted here; what is: count/RESOURCE[.GROUP], pods, services, configmaps, "
-    "replicationcontrollers, persistentvolumeclaims, resourcequotas, cpu, memory and "
+    "is not counted here; what is: count/RESOURCE[.GROUP], pods, services, services.nodeports, "
+    "services.loadbalancers, configmaps, secrets, replicationcontrollers, "
+    "persistentvolumeclaims, resourcequotas, cpu, memory and "
     "ephemeral-storage (also as requests. and limits.), hugepages-SIZE, requests.DOMAIN/DEVICE, "
     "requests.storage, and CLASS.storageclass.storage.k8s.io/ with requests.storage or "
     "persistentvolumeclaims"

@@ -54,7 +54,7 @@ _COUNTED = tuple(kind for kind in KINDS.values() if is_counted(kind))
 _POD = KINDS["Pod"]
 QUOTA = KINDS["ResourceQuota"]
 #: Kinds that must be decoded, because more is counted than the number of objects.
-_DECODED_KINDS = (_POD, KINDS["PersistentVolumeClaim"])
+_DECODED_KINDS = (_POD, KINDS["PersistentVolumeClaim"], KINDS["Service"])
 
 
 class QuotaIndex:
