@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Namespace, ObjectMeta, Pod
-from podsched.api.pod_parts import POD_PARTS
+from podsched.api.pod_parts import POD_PARTS, RESIZE
 from podsched.api.validation import validate
 from podsched.serve.server import errors
 from podsched.serve.server.access.object_checks import check_change, check_status
@@ -90,7 +90,8 @@ class Rewriter:
 
         planned: Sequence[Mutation | ApiError] = [Mutation(kind, key, step)]
         if change.subresource not in ("status", APPROVAL):
-            planned = await self._growth.charged(planned)
+            resized = change.subresource == RESIZE
+            planned = await self._growth.charged(planned, resized=resized)
         entry = only_entry(await self._writes.change(planned, None, dry_run=change.dry_run))
         return entry.changed(last) if last and not change.dry_run else entry
 

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import PersistentVolumeClaim, ResourceQuota
+from podsched.api.objects import PersistentVolumeClaim, ResourceQuota, Service
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.errors import ApiError
@@ -136,3 +136,15 @@ async def test_other_changes_of_a_claim_in_a_full_namespace_are_free(core: Serve
         [v1.PatchRequest(kind=CLAIM, name="b", merge_patch=patch)], None
     )
     assert not isinstance(outcome, ApiError)
+
+
+async def test_a_service_that_becomes_a_load_balancer_is_charged(world: World) -> None:
+    service = Service()
+    service.metadata.name, service.metadata.namespace = "web", "default"
+    service.spec.ports.add(port=80)
+    await world.core.creator.create_many([quota(services_loadbalancers="0"), service])
+    await world.core.reflector.wait_until_fresh()
+    patch = json.dumps({"spec": {"type": "LoadBalancer"}}).encode()
+    request = v1.PatchRequest(kind="Service", name="web", merge_patch=patch)
+    (refused,) = await world.core.registry.patch([request], None)
+    assert "exceeded quota: limits, requested: services.loadbalancers=1" in str(refused)

@@ -224,6 +224,24 @@ async def test_a_resize_stays_within_the_limit_ranges(kube: KubeClient) -> None:
     assert "maximum cpu usage per Container is 1" in refused.json["message"]
 
 
+async def test_a_resize_stays_within_the_quotas_and_is_charged(
+    world: World, kube: KubeClient
+) -> None:
+    quotas = "/api/v1/namespaces/default/resourcequotas"
+    hard = {"requests.cpu": "1", "pods": "5"}
+    await kube.request("POST", quotas, {"metadata": {"name": "small"}, "spec": {"hard": hard}})
+    await world.core.reflector.wait_until_fresh()
+    await kube.request("POST", PODS, pod())
+    refused = await patched(kube, "resize", resize({"requests": {"cpu": "2"}}))
+    assert refused.json["message"] == (
+        'pods "web" is forbidden: exceeded quota: small, requested: requests.cpu=1900m, '
+        "used: requests.cpu=100m, limited: requests.cpu=1"
+    )
+    assert (await patched(kube, "resize", resize({"requests": {"cpu": "1"}}))).status == 200
+    used = (await kube.get(f"{quotas}/small")).json["status"]["used"]
+    assert used == {"pods": "1", "requests.cpu": "1"}
+
+
 @pytest.mark.parametrize("part", ["ephemeralcontainers", "resize"])
 async def test_a_part_of_a_pod_needs_a_right_of_its_own(
     world: World, kube: KubeClient, part: str

@@ -1,8 +1,9 @@
-"""Charges the growth of PersistentVolumeClaims to quotas, in the write that changes them.
+"""Charges the growth of claims, Services and pods to quotas, in the write that changes them.
 
-An update or patch of a claim is charged by the difference, as by the admission plugin ResourceQuota
-of Kubernetes v1.36 (evaluator/core/persistent_volume_claims.go), and refused with its message. An
-update of the claim's status is not charged. Updates of other objects do not change their usage.
+An update or patch of a PersistentVolumeClaim or a Service, and a resize of a pod, are charged by
+the difference, as by the admission plugin ResourceQuota of Kubernetes v1.36 (pkg/quota/v1/evaluator
+/core), and refused with its message. An update of the status is not charged. Updates of other
+objects do not change their usage.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from podsched.api.etcd_keys import name_in, object_key
 from podsched.api.kinds import KINDS
 from podsched.api.objects import ResourceQuota
 from podsched.api.quantity import QuantityError
-from podsched.api.quota import Balance, usage_of
-from podsched.api.resources import Amounts
+from podsched.api.quota import Balance, Usage, usage_of
+from podsched.api.quota_scopes import scopes_of
 from podsched.serve.server import errors
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
@@ -23,7 +24,7 @@ from podsched.serve.server.quotas.charging import charged_value, excess_of, unus
 from podsched.serve.server.quotas.recount import QuotaIndex, UsageRecounter
 from podsched.serve.store.protocol import Compare, KeyValue, Put
 
-_CLAIM = KINDS["PersistentVolumeClaim"]
+_GROWING = (KINDS["PersistentVolumeClaim"], KINDS["Service"])
 
 #: The latest known versions of a namespace's quotas, by key.
 _Known = dict[str, Entry]
@@ -43,16 +44,20 @@ class GrowthCharging:
         self._recounter = recounter
         self._now = now
 
-    async def charged(self, planned: Sequence[Mutation | ApiError]) -> list[Mutation | ApiError]:
-        """Return mutations that also charge quotas if they are of claims. Raises ApiError.
+    async def charged(
+        self, planned: Sequence[Mutation | ApiError], *, resized: bool = False
+    ) -> list[Mutation | ApiError]:
+        """Return mutations that also charge quotas for what objects use in addition.
 
         Without a quota they are returned unchanged, as are errors in place of mutations. A refusal
-        is based on a recount, so that earlier deletions free quota.
+        is based on a recount, so that earlier deletions free quota. resized: they are of pods whose
+        resources change. Raises ApiError.
         """
         known: dict[str, _Known] = {}
         found: list[Mutation | ApiError] = []
         for plan in planned:
-            if isinstance(plan, Mutation) and plan.kind is _CLAIM and self._quotas:
+            grows = isinstance(plan, Mutation) and (resized or plan.kind in _GROWING)
+            if isinstance(plan, Mutation) and grows and self._quotas:
                 namespace = plan.key.partition("/")[0]
                 if self._quotas.of(namespace):
                     if namespace not in known:
@@ -67,7 +72,7 @@ class GrowthCharging:
             if step is None or step.value is None:
                 return step
             added = self._added(entry, step.value)
-            if not added:
+            if not added.amounts:
                 return step
             changes = _charge(known.values(), added, mutation)
             keys = [object_key(quota.kind, quota.key) for quota, _ in changes]
@@ -92,21 +97,21 @@ class GrowthCharging:
 
         return mutation._replace(change=change, refusal=take_newer)
 
-    def _added(self, entry: Entry, value: bytes) -> Amounts:
-        """Return the usage that a claim's new bytes add."""
-        now = self._now()
+    def _added(self, entry: Entry, value: bytes) -> Usage:
+        """Return the usage that an object's new bytes add."""
+        kind, now = entry.kind, self._now()
+        message = kind.new().FromString(value)
         try:
-            before = usage_of(_CLAIM, entry.message, now)
-            after = usage_of(_CLAIM, _CLAIM.new().FromString(value), now)
+            before = usage_of(kind, entry.message, now)
+            after = usage_of(kind, message, now)
         except QuantityError:  # not written by an API server
-            return {}
+            return Usage({})
         grown = {name: amount - before.get(name, 0) for name, amount in after.items()}
-        return {name: amount for name, amount in grown.items() if amount > 0}
+        added = {name: amount for name, amount in grown.items() if amount > 0}
+        return Usage(added, scopes_of(message))
 
 
-def _charge(
-    quotas: Iterable[Entry], added: Amounts, mutation: Mutation
-) -> list[tuple[Entry, bytes]]:
+def _charge(quotas: Iterable[Entry], added: Usage, mutation: Mutation) -> list[tuple[Entry, bytes]]:
     """Return the quotas that change and their new bytes. Raises ApiError FORBIDDEN."""
     changes = []
     for entry in quotas:
@@ -116,11 +121,11 @@ def _charge(
             balance = Balance(quota)
         except QuantityError as error:  # not written by an API server
             raise _forbidden(mutation, unusable_because(quota, error)) from None
-        if not balance.concerns(None):
+        if not balance.concerns(added.scopes):
             continue
-        if why := excess_of([balance], added):
+        if why := excess_of([balance], added.amounts):
             raise _forbidden(mutation, why)
-        if balance.charge(added):
+        if balance.charge(added.amounts):
             changes.append((entry, charged_value(entry, balance)))
     return changes
 
