@@ -207,6 +207,18 @@ async def test_the_status_is_written_by_its_path_alone(kube: KubeClient) -> None
     assert written["status"]["phase"] == "Running"
 
 
+async def test_a_claim_of_a_dump_is_not_bound_before_its_controller_says_so(
+    kube: KubeClient,
+) -> None:
+    """As in Kubernetes: otherwise its pod would start without the volume."""
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    bound = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
+    claim = {"metadata": {"name": "data"}, "spec": spec, "status": bound}
+    path = "/api/v1/namespaces/default/persistentvolumeclaims"
+    created = await kube.request("POST", path, claim)
+    assert created.json["status"] == {"phase": "Pending"}
+
+
 async def test_a_pod_is_marked_before_it_is_removed(world: World, kube: KubeClient) -> None:
     created = await world.core.creator.create(pod("a"))
     answer = (await kube.request("DELETE", f"{PODS}/a")).json

@@ -10,7 +10,7 @@ from typing import Any, Final
 from podsched.api.field_errors import invalid
 from podsched.api.kinds import Kind
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
-from podsched.api.objects import AnyObject, Event, copy_field
+from podsched.api.objects import AnyObject, Event, Node, copy_field
 from podsched.api.validation.events import (
     validate_event,
     validate_new_event,
@@ -75,6 +75,9 @@ def check_new(target: Target, message: AnyObject) -> None:
     metadata.ClearField("deletion_grace_period_seconds")
     metadata.ClearField("self_link")
     metadata.ClearField("managed_fields")
+    if target.resource.kind.has_status and not isinstance(message, Node):
+        # In Kubernetes only a node says at once how it is; gRPC takes dumps of whole clusters.
+        message.ClearField("status")
 
 
 def _check_namespace(target: Target, message: AnyObject) -> None:
