@@ -31,6 +31,7 @@ from podsched.api.objects import (
     Pod,
     PodGroup,
     PodSpec,
+    PodStatus,
     PriorityClass,
     ResourceClaim,
     ResourceClaimTemplate,
@@ -56,6 +57,7 @@ from podsched.api.service_accounts import (
 from podsched.api.services import complete_update
 from podsched.api.storage_classes import names_class
 from podsched.api.validation import validate, validate_status
+from podsched.lib.groups import lists_by_key
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import caller
 from podsched.serve.server.admission_sources import AdmissionSources
@@ -266,6 +268,8 @@ def admit_status(
     copy_field(updated, message, "status")
     if isinstance(updated, PersistentVolume) and isinstance(old, PersistentVolume):
         _note_phase(updated, old, now)
+    if isinstance(updated, Pod) and isinstance(old, Pod):
+        _keep_observed_generations(updated.status, old.status)
     if isinstance(updated, CertificateSigningRequest) and isinstance(
         old, CertificateSigningRequest
     ):
@@ -293,6 +297,20 @@ def _note_phase(volume: PersistentVolume, old: PersistentVolume, now: float) -> 
         new.last_phase_transition_time.CopyFrom(timestamp(now, whole=True))
     elif not new.HasField("last_phase_transition_time"):
         copy_field(new, before, "last_phase_transition_time")
+
+
+def _keep_observed_generations(new: PodStatus, old: PodStatus) -> None:
+    """Keep what the status and its conditions said of generations, where they say nothing now.
+
+    Source: preserveOldObservedGeneration of pkg/registry/core/pod.
+    """
+    new.observed_generation = new.observed_generation or old.observed_generation
+    # There may be several conditions of a type.
+    before = lists_by_key((each.type, each.observed_generation) for each in old.conditions)
+    for condition in new.conditions:
+        known = before.get(condition.type)
+        generation = known.pop(0) if known else 0
+        condition.observed_generation = condition.observed_generation or generation
 
 
 def encoded(kind: Kind, message: AnyObject) -> bytes:

@@ -219,6 +219,20 @@ async def test_a_claim_of_a_dump_is_not_bound_before_its_controller_says_so(
     assert created.json["status"] == {"phase": "Pending"}
 
 
+async def test_a_status_keeps_the_generations_that_it_leaves_out(kube: KubeClient) -> None:
+    """Of older kubelets, which do not know them."""
+    created = (await kube.request("POST", PODS, manifest())).json
+    del created["metadata"]["resourceVersion"]
+
+    async def written(generation: dict[str, int]) -> Any:
+        conditions = [{"type": "Ready", "status": "False", **generation}]
+        body = {**created, "status": {"conditions": conditions, **generation}}
+        return (await kube.request("PUT", f"{PODS}/web/status", body)).json["status"]
+
+    first = await written({"observedGeneration": 1})
+    assert await written({}) == first
+
+
 async def test_a_pod_is_marked_before_it_is_removed(world: World, kube: KubeClient) -> None:
     created = await world.core.creator.create(pod("a"))
     answer = (await kube.request("DELETE", f"{PODS}/a")).json
