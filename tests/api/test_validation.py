@@ -20,9 +20,10 @@ from podsched.api.objects import (
     PriorityClass,
     ReplicaSet,
     StorageClass,
+    copy_of,
 )
 from podsched.api.priorities import PriorityClasses
-from podsched.api.validation import validate
+from podsched.api.validation import validate, validate_status
 
 
 def prepared(message: AnyObject) -> AnyObject:
@@ -338,6 +339,18 @@ def test_a_storage_class_keeps_its_provisioner() -> None:
     new.CopyFrom(old)
     new.provisioner = "b"
     assert complaints(new, old) == ['provisioner: Invalid value: "b": field is immutable']
+
+
+def test_a_bound_pod_gets_no_nomination_but_may_keep_one() -> None:
+    old = new_pod(lambda pod: setattr(pod.spec, "node_name", "n1"))
+    old.status.nominated_node_name = "n1"
+    new = copy_of(old)
+    assert validate_status("Pod", new, old) == []
+    new.status.nominated_node_name = "n2"
+    assert [str(error) for error in validate_status("Pod", new, old)] == [
+        "status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a "
+        "node"
+    ]
 
 
 def test_names_follow_the_rule_of_their_kind() -> None:

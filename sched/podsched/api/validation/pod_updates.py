@@ -145,6 +145,14 @@ def _encoded(requirements: Iterable[o.NodeSelectorRequirement]) -> set[bytes]:
 # ------------------------------------------------------------------ subresources
 
 
+def validate_pod_status_update(at: Place, new: o.Pod, old: o.Pod) -> None:
+    """Check that a bound pod does not get a nominated node."""
+    name = new.status.nominated_node_name
+    if old.spec.node_name and name not in ("", old.status.nominated_node_name):
+        reason = "may not be set on pods that are already bound to a node"
+        at("status.nominatedNodeName").forbidden(reason)
+
+
 def validate_pod_ephemeralcontainers(at: Place, new: o.Pod, old: o.Pod) -> None:
     """Check that ephemeral containers were only added."""
     if is_mirror_pod(old):

@@ -19,6 +19,9 @@ from podsched.api.validation.pod_updates import (
     validate_pod_ephemeralcontainers as validate_pod_ephemeralcontainers,
 )
 from podsched.api.validation.pod_updates import validate_pod_resize as validate_pod_resize
+from podsched.api.validation.pod_updates import (
+    validate_pod_status_update as validate_pod_status_update,
+)
 from podsched.api.validation.pod_updates import validate_pod_update as validate_pod_update
 from podsched.api.validation.queue_labels import validate_queue_group, validate_queue_labels
 from podsched.api.validation.storable import validate_storable
