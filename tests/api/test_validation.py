@@ -243,12 +243,29 @@ def test_what_may_change_of_a_pod_may_change(change: Callable[[Pod], object]) ->
             "spec.tolerations: Forbidden: existing toleration can not be modified",
         ),
         (lambda pod: pod.spec.node_selector.update({"a": "b"}), "changed: nodeSelector"),
+        (
+            lambda pod: setattr(pod.spec.containers[0], "image_pull_policy", "Never"),
+            "changed: containers",
+        ),
+        (
+            lambda pod: pod.spec.containers.add(name="more", image="x"),
+            "spec.containers: Forbidden: pod updates may not add or remove containers",
+        ),
+        (
+            lambda pod: setattr(pod.spec, "termination_grace_period_seconds", 1),
+            "changed: terminationGracePeriodSeconds",
+        ),
     ],
 )
 def test_what_may_not_change_of_a_pod_is_refused(
     change: Callable[[Pod], object], complaint: str
 ) -> None:
     assert any(complaint in line for line in updated(change, nothing))
+
+
+def test_a_negative_grace_period_may_become_the_second_that_it_means() -> None:
+    name = "termination_grace_period_seconds"
+    assert updated(lambda p: setattr(p.spec, name, 1), lambda p: setattr(p.spec, name, -5)) == []
 
 
 def _gated(pod: Pod) -> None:

@@ -31,6 +31,10 @@ def validate_pod_update(at: Place, new: o.Pod, old: o.Pod) -> None:
     if new.spec == old.spec:
         return
     at = at("spec")
+    for place, now, was in at.fields(("containers", "init_containers"), new.spec, old.spec):
+        if len(now) != len(was):
+            place.forbidden("pod updates may not add or remove containers")
+            return
     _check_active_deadline(at("activeDeadlineSeconds"), new.spec, old.spec)
     _check_tolerations(at("tolerations"), new.spec, old.spec)
     _check_gates(at("schedulingGates"), new.spec, old.spec)
@@ -59,12 +63,12 @@ def _put_back(spec: o.PodSpec, old: o.PodSpec) -> None:
         (spec.containers, old.containers),
         (spec.init_containers, old.init_containers),
     ):
-        if len(containers) == len(before):
-            for container, original in zip(containers, before, strict=True):
-                container.image = original.image
-                container.image_pull_policy = original.image_pull_policy
+        for container, original in zip(containers, before, strict=True):
+            container.image = original.image
     for name in ("active_deadline_seconds", "tolerations", "scheduling_gates"):
         o.copy_field(spec, old, name)
+    if old.termination_grace_period_seconds < 0 and spec.termination_grace_period_seconds == 1:
+        spec.termination_grace_period_seconds = old.termination_grace_period_seconds
 
 
 def put_back_placement(spec: o.PodSpec, old: o.PodSpec) -> None:
