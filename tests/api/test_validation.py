@@ -268,6 +268,26 @@ def test_a_negative_grace_period_may_become_the_second_that_it_means() -> None:
     assert updated(lambda p: setattr(p.spec, name, 1), lambda p: setattr(p.spec, name, -5)) == []
 
 
+def _mirror(pod: Pod) -> None:
+    pod.metadata.annotations["kubernetes.io/config.mirror"] = "hash"
+    pod.spec.node_name = "n1"
+
+
+def test_a_mirror_pod_has_a_node_and_stays_one() -> None:
+    """Nodes have no rights by what their mirror pods refer to."""
+    at = "metadata.annotations[kubernetes.io/config.mirror]"
+    assert complaints(new_pod(_mirror)) == []
+    lost = new_pod(lambda pod: (_mirror(pod), pod.spec.ClearField("node_name")))
+    (complaint,) = complaints(lost)
+    why = "must set spec.nodeName if mirror pod annotation is set"
+    assert complaint == f'{at}: Invalid value: "hash": {why}'
+    assert updated(lambda pod: pod.metadata.annotations.clear(), _mirror) == [
+        f"{at}: Forbidden: may not remove or update mirror pod annotation"
+    ]
+    bound = [f"{at}: Forbidden: may not add mirror pod annotation"]
+    assert updated(_mirror, lambda pod: setattr(pod.spec, "node_name", "n1")) == bound
+
+
 def _gated(pod: Pod) -> None:
     pod.spec.scheduling_gates.add(name="hold")
     pod.spec.node_selector["zone"] = "a"

@@ -81,6 +81,7 @@ async def test_an_account_made_through_another_server_is_known(
 
 async def test_a_mirror_pod_gets_no_account(issuing: ServerCore) -> None:
     mirror = pod()
+    mirror.spec.node_name = "n1"
     mirror.metadata.annotations["kubernetes.io/config.mirror"] = "hash"
     spec = (await created(issuing, mirror)).spec
     assert (spec.service_account_name, len(spec.volumes)) == ("", 0)

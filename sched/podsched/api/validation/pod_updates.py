@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from podsched.api import objects as o
 from podsched.api.quantity_fields import are_same, by_amount
 from podsched.api.resources import CPU, MEMORY, is_sidecar, qos_class
-from podsched.api.service_accounts import is_mirror_pod
+from podsched.api.service_accounts import MIRROR_POD, is_mirror_pod
 from podsched.api.validation.place import MOST_ERRORS, Place
 from podsched.api.validation.queue_labels import validate_queue_labels_update
 
@@ -28,6 +28,7 @@ _ONLY_RESIZABLE = "only cpu and memory resources are mutable"
 def validate_pod_update(at: Place, new: o.Pod, old: o.Pod) -> None:
     """Check that neither the spec nor the queue has a change that is not allowed."""
     validate_queue_labels_update(at, new.metadata, old.metadata, reserved=bool(old.spec.node_name))
+    _check_mirror(at("metadata.annotations")[MIRROR_POD], new, old)
     if new.spec == old.spec:
         return
     at = at("spec")
@@ -47,6 +48,14 @@ def validate_pod_update(at: Place, new: o.Pod, old: o.Pod) -> None:
         put_back_placement(comparable, old.spec)
     if not are_same(comparable, old.spec):
         at.forbidden(_FROZEN + _changed(by_amount(comparable), by_amount(old.spec)))
+
+
+def _check_mirror(at: Place, new: o.Pod, old: o.Pod) -> None:
+    """Check that a pod neither becomes nor stops being the image of a static one."""
+    now, before = (pod.metadata.annotations.get(MIRROR_POD) for pod in (new, old))
+    if now != before:
+        what = "add" if before is None else "remove or update"
+        at.forbidden(f"may not {what} mirror pod annotation")
 
 
 def _changed(comparable: o.PodSpec, old: o.PodSpec) -> str:

@@ -11,6 +11,7 @@ from podsched.api import objects as o
 from podsched.api.field_errors import FieldError
 from podsched.api.names import dns1123_label, dns1123_subdomain, qualified_name
 from podsched.api.resources import is_sidecar
+from podsched.api.service_accounts import MIRROR_POD, is_mirror_pod
 from podsched.api.spec_parts import take_resources
 from podsched.api.validation import placement, resource_lists
 from podsched.api.validation.meta import validate_labels
@@ -52,6 +53,10 @@ def validate_pod(at: Place, pod: o.Pod) -> None:
     validate_queue_labels(at, pod.metadata)
     validate_queue_group(at, pod.metadata)
     spec = pod.spec
+    if is_mirror_pod(pod) and not spec.node_name:
+        reason = "must set spec.nodeName if mirror pod annotation is set"
+        place = at("metadata.annotations")[MIRROR_POD]
+        place.invalid(pod.metadata.annotations[MIRROR_POD], reason)
     if spec.HasField("scheduling_group"):
         # Each gang has a name of its own: without it, the pods of all gangs share one content.
         _check_group(at("spec"), spec.scheduling_group)

@@ -205,7 +205,7 @@ async def test_a_running_pod_is_resized_only_where_its_node_does_that(kube: Kube
 
 
 async def test_static_pods_are_neither_resized_nor_debugged(kube: KubeClient) -> None:
-    static = pod()
+    static = pod(nodeName="n1")
     static["metadata"]["annotations"] = MIRROR
     await kube.request("POST", PODS, static)
     resized = await patched(kube, "resize", resize({"requests": {"cpu": "2"}}))
