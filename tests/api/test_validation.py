@@ -124,6 +124,25 @@ def _label(pod: Pod) -> None:
             "spec.containers[0].ports[0].containerPort: Invalid value: 70000: "
             "must be between 1 and 65535, inclusive",
         ),
+        (
+            lambda pod: pod.spec.containers[0].ports.add(
+                name="-HTTP--a-long-one", container_port=1
+            ),
+            'spec.containers[0].ports[0].name: Invalid value: "-HTTP--a-long-one": '
+            "must be no more than 15 characters",
+        ),
+        (
+            lambda pod: pod.spec.containers[0].ports.add(name="80", container_port=1),
+            "must contain at least one letter (a-z)",
+        ),
+        (
+            lambda pod: pod.spec.containers[0].ports.add(name="a--b-", container_port=1),
+            "must not contain consecutive hyphens",
+        ),
+        (
+            lambda pod: pod.spec.containers[0].ports.add(name="a--b-", container_port=1),
+            "must not begin or end with a hyphen",
+        ),
         (_two_ports, 'spec.containers[0].ports[1].hostPort: Duplicate value: "TCP//80"'),
         (
             lambda pod: pod.spec.containers.add(name="main", image="x"),

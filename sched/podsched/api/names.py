@@ -59,6 +59,7 @@ _PERCENT = "[0-9]+%"
 _LABEL_RE, _SUBDOMAIN_RE = re.compile(LABEL), re.compile(SUBDOMAIN)
 _LABEL_1035_RE, _QUALIFIED_RE = re.compile(LABEL_1035), re.compile(QUALIFIED)
 _VALUE_RE, _PERCENT_RE = re.compile(VALUE), re.compile(_PERCENT)
+_PORT_RE = re.compile("[-a-z0-9]+")
 
 # What is longer than any name is judged each time.
 _CACHE, _MOST_CACHED = 1 << 14, 400
@@ -103,6 +104,20 @@ def path_segment_name(name: str) -> list[str]:
 def dns1035_label(name: str) -> list[str]:
     """Check the name of a Service, which starts with a letter."""
     return _label(name, _LABEL_1035_RE, LABEL_1035_ERROR)
+
+
+def port_name(name: str) -> list[str]:
+    """Check the name of a container's port: http."""
+    errors = [_too_long(15)] if len(name) > 15 else []
+    if _PORT_RE.fullmatch(name) is None:
+        errors.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not any("a" <= letter <= "z" for letter in name):
+        errors.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        errors.append("must not contain consecutive hyphens")
+    if name.startswith("-") or name.endswith("-"):
+        errors.append("must not begin or end with a hyphen")
+    return errors
 
 
 @remember_short(_CACHE, _MOST_CACHED)

@@ -227,6 +227,12 @@ async def test_one_port_of_the_nodes_may_serve_two_protocols(world: World) -> No
     assert [port.node_port for port in spec.ports] == [30053, 30053]
 
 
+async def test_a_service_leads_to_a_port_that_a_container_can_have(world: World) -> None:
+    refused = await world.create("web", ports=[{"port": 80, "targetPort": "HTTP"}])
+    assert 'spec.ports[0].targetPort: Invalid value: "HTTP": must contain only' in refused
+    assert (await world.create("web", ports=[{"port": 80, "targetPort": "http"}])).ports
+
+
 async def test_a_service_keeps_its_address_when_a_client_leaves_it_out(world: World) -> None:
     before = await world.create("web")
     for fields in ({"cluster_ip": ""}, {"cluster_ip": "", "cluster_ips": []}):

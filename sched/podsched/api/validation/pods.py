@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from podsched.api import objects as o
 from podsched.api.field_errors import FieldError
-from podsched.api.names import dns1123_label, dns1123_subdomain, qualified_name
+from podsched.api.names import dns1123_label, dns1123_subdomain, port_name, qualified_name
 from podsched.api.resources import is_sidecar
 from podsched.api.service_accounts import MIRROR_POD, is_mirror_pod
 from podsched.api.spec_parts import take_resources
@@ -225,7 +225,7 @@ def _check_mounts(at: Place, container: o.Container, volumes: set[str]) -> None:
 def _check_ports(at: Place, container: o.Container, host_network: bool) -> None:
     names: set[str] = set()
     for item, port in at.each(container.ports):
-        if port.name:
+        if port.name and item("name").rule(port.name, port_name):
             item("name").once(port.name, names)
         if item("containerPort").present(port.container_port):
             item("containerPort").between(port.container_port, 1, _MAX_PORT)
