@@ -19,6 +19,7 @@ from podsched.api.objects import (
     PodDisruptionBudget,
     PriorityClass,
     ReplicaSet,
+    Service,
     StorageClass,
     copy_of,
 )
@@ -418,6 +419,9 @@ def test_names_follow_the_rule_of_their_kind() -> None:
     lease = Lease()
     lease.metadata.name = "a.b"
     assert complaints(prepared(lease)) == []
+    service = Service(spec={"ports": [{"port": 80}]})
+    service.metadata.name = "1a"
+    assert complaints(prepared(service)) == []
 
 
 def test_a_name_of_any_length_is_judged_quickly() -> None:

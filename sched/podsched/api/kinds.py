@@ -188,7 +188,7 @@ _ALL = (
             Column("Port(s)", c.ports),
             Column("Selector", lambda o, _: c.equals(o.spec.selector), kubectl=WIDE),
         ),
-        name_rule="dns1035_label",
+        name_rule="dns1123_label",
         defaults={"spec.type": "ClusterIP", "spec.session_affinity": "None"},
         rules="services",
         role=Access.EDIT,

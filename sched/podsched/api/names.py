@@ -57,7 +57,7 @@ VALUE_ERROR = _regex_error(
 
 _PERCENT = "[0-9]+%"
 _LABEL_RE, _SUBDOMAIN_RE = re.compile(LABEL), re.compile(SUBDOMAIN)
-_LABEL_1035_RE, _QUALIFIED_RE = re.compile(LABEL_1035), re.compile(QUALIFIED)
+_QUALIFIED_RE = re.compile(QUALIFIED)
 _VALUE_RE, _PERCENT_RE = re.compile(VALUE), re.compile(_PERCENT)
 _PORT_RE = re.compile("[-a-z0-9]+")
 
@@ -99,11 +99,6 @@ def path_segment_name(name: str) -> list[str]:
     if name in (".", ".."):
         return [f"may not be '{name}'"]
     return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in name]
-
-
-def dns1035_label(name: str) -> list[str]:
-    """Check the name of a Service, which starts with a letter."""
-    return _label(name, _LABEL_1035_RE, LABEL_1035_ERROR)
 
 
 def port_name(name: str) -> list[str]:
