@@ -50,6 +50,10 @@ def test_an_ordinary_pod_is_accepted() -> None:
     assert complaints(new_pod()) == []
 
 
+def test_a_scheduler_may_have_any_name() -> None:
+    assert complaints(new_pod(lambda pod: setattr(pod.spec, "scheduler_name", "My_own"))) == []
+
+
 def _requests_above_limits(pod: Pod) -> None:
     pod.spec.containers[0].resources.requests["cpu"] = "2"
     pod.spec.containers[0].resources.limits["cpu"] = "1"

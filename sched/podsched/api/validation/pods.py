@@ -133,7 +133,6 @@ def _check_policies(at: Place, spec: o.PodSpec) -> None:
 def _check_names(at: Place, spec: o.PodSpec) -> None:
     for name, value, rule in (
         ("nodeName", spec.node_name, dns1123_subdomain),
-        ("schedulerName", spec.scheduler_name, dns1123_subdomain),
         ("priorityClassName", spec.priority_class_name, dns1123_subdomain),
         ("serviceAccountName", spec.service_account_name, dns1123_subdomain),
         ("runtimeClassName", spec.runtime_class_name, dns1123_subdomain),
