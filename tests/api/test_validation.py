@@ -94,6 +94,12 @@ def _pod_level(pod: Pod) -> None:
     pod.spec.resources.requests["cpu"] = "1"
 
 
+def _above_the_pod(pod: Pod) -> None:
+    pod.spec.containers[0].resources.limits["cpu"] = "2"
+    pod.spec.containers[0].resources.requests["cpu"] = "1"
+    pod.spec.resources.limits["cpu"] = "1"
+
+
 def _label(pod: Pod) -> None:
     pod.metadata.labels["a/b/c"] = "x"
 
@@ -109,7 +115,7 @@ def _label(pod: Pod) -> None:
         (
             _device,
             "spec.containers[0].resources.limits: Required value: "
-            "Limit must be set for non overcommit resources",
+            "Limit must be set for non overcommitable resources",
         ),
         (
             lambda pod: pod.spec.containers[0].resources.requests.update({"cpu": "-1"}),
@@ -185,6 +191,11 @@ def _label(pod: Pod) -> None:
         (
             _pod_level,
             "must be greater than or equal to aggregate container requests of 2",
+        ),
+        (
+            _above_the_pod,
+            'spec.resources.containers[0][cpu].limits: Invalid value: "2": '
+            "must be less than or equal to pod limits of 1",
         ),
         (_label, 'metadata.labels: Invalid value: "a/b/c": a valid label key must consist of'),
         (

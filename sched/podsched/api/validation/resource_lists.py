@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from fractions import Fraction
 
 from podsched.api import quantity, resources
 from podsched.api.extended_resources import is_extended
 from podsched.api.names import dns1123_label, qualified_name
 from podsched.api.objects import PodSpec, ResourceRequirements
-from podsched.api.validation.place import Place
+from podsched.api.validation.place import MAX_ITEMS, Place
 
 #: Max names that an error lists, and max letters of each: all letters of a valid name.
 _MOST_NAMES, _MOST_LETTERS = 32, 63
@@ -165,7 +166,7 @@ def _requests_within_limits(
         text = requirements.requests.get(name, "")
         if limit is None:
             if not may_overcommit(name) and name not in requirements.limits:
-                at("limits").required("Limit must be set for non overcommit resources")
+                at("limits").required("Limit must be set for non overcommitable resources")
         elif amount != limit and not may_overcommit(name):
             reason = f"must be equal to {name} limit of {requirements.limits[name]}"
             at("requests").invalid(text, reason)
@@ -193,14 +194,23 @@ def validate_pod_level(at: Place, spec: PodSpec, claims: Collection[str]) -> Non
     if len(at.errors) == known:
         _check_amounts(at, spec.resources)
     if len(at.errors) == known:
-        _at_least_the_containers(at("requests"), spec)
+        with suppress(quantity.QuantityError):
+            _at_least_the_containers(at("requests"), spec)
+            _within_the_pod(at("containers"), spec)
+
+
+def _within_the_pod(at: Place, spec: PodSpec) -> None:
+    """Check that containers have no higher limits than the pod; the path is Kubernetes' own."""
+    for index, container in enumerate(spec.containers[:MAX_ITEMS]):
+        for name, text in container.resources.limits.items():
+            most = spec.resources.limits.get(name, text)
+            if quantity.parse(text) > quantity.parse(most):
+                reason = f"must be less than or equal to pod limits of {most}"
+                at[index][name]("limits").invalid(text, reason)
 
 
 def _at_least_the_containers(at: Place, spec: PodSpec) -> None:
-    try:
-        together = resources.container_requests(spec)
-    except quantity.QuantityError:
-        return
+    together = resources.container_requests(spec)
     for name, text in spec.resources.requests.items():
         needed = together.get(name)
         if needed is not None and quantity.parse(text) < needed:

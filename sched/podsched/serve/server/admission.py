@@ -127,8 +127,7 @@ def _errors_in(kind: Kind, message: AnyObject, sources: AdmissionSources) -> lis
     if isinstance(message, ResourceClaim | ResourceClaimTemplate):
         found += _admin_errors(message.metadata.namespace, admin_request(message), sources)
     if isinstance(message, Pod) and message.spec.ephemeral_containers:
-        reason = "ephemeral containers not allowed in create"
-        found.append(forbidden("spec.ephemeralContainers", reason))
+        found.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
     found += validate(kind, message)
     if isinstance(message, CertificateSigningRequest) and not found:
         found += request_errors(message)

@@ -92,7 +92,7 @@ async def test_an_ephemeral_container_serves_nothing_and_reserves_nothing(
 
 async def test_a_pod_is_not_created_with_ephemeral_containers(kube: KubeClient) -> None:
     refused = await kube.request("POST", PODS, pod(ephemeralContainers=[DEBUGGER]))
-    assert "ephemeral containers not allowed in create" in refused.json["message"]
+    assert "spec.ephemeralContainers: Forbidden: cannot be set on create" in refused.json["message"]
 
 
 async def test_a_resize_changes_cpu_and_memory(kube: KubeClient) -> None:
