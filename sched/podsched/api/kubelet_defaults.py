@@ -17,6 +17,7 @@ from podsched.api.objects import AnyObject, CronJob, Pod, PodTemplate, PodTempla
 from podsched.api.pod_defaulting import default_template_spec
 
 _MODE: Final = 420  # 0644
+_TOKEN_SECONDS: Final = 3600
 _PROBE: Final = {
     "timeoutSeconds": 1,
     "periodSeconds": 10,
@@ -66,6 +67,8 @@ def _complete(spec: Any) -> None:
         for name in ("config_map", "secret", "projected", "downward_api"):
             if volume.HasField(name):
                 default_in_struct(getattr(volume, name), "defaultMode", _MODE)
+        if volume.HasField("projected"):
+            _complete_tokens(volume.projected)
 
 
 def _complete_container(container: Any) -> None:
@@ -78,11 +81,31 @@ def _complete_container(container: Any) -> None:
             probe = getattr(container, name)
             for field, value in _PROBE.items():
                 default_in_struct(probe, field, value)
-            if "httpGet" in probe.fields:
-                default_in_struct(probe["httpGet"], "scheme", "HTTP")
+            _complete_handler(probe)
+    if container.HasField("lifecycle"):
+        for name in ("postStart", "preStop"):
+            if name in container.lifecycle.fields:
+                _complete_handler(container.lifecycle[name])
     for variable in container.env:
         if variable.HasField("value_from") and "fieldRef" in variable.value_from:
             default_in_struct(variable.value_from["fieldRef"], "apiVersion", "v1")
+
+
+def _complete_handler(handler: Any) -> None:
+    """Set the defaults of what is asked over HTTP, if this is."""
+    if isinstance(handler, Struct) and "httpGet" in handler.fields:
+        default_in_struct(handler["httpGet"], "path", "/")
+        default_in_struct(handler["httpGet"], "scheme", "HTTP")
+
+
+def _complete_tokens(projected: Struct) -> None:
+    """Set how long projected tokens last, which kubelets do not do."""
+    listed = projected.fields["sources"].list_value if "sources" in projected.fields else None
+    for source in listed.values if listed is not None else ():
+        fields = source.struct_value.fields
+        if "serviceAccountToken" in fields:
+            token = fields["serviceAccountToken"].struct_value
+            default_in_struct(token, "expirationSeconds", _TOKEN_SECONDS)
 
 
 def default_in_struct(target: Any, name: str, value: Any) -> None:

@@ -233,6 +233,25 @@ async def test_a_status_keeps_the_generations_that_it_leaves_out(kube: KubeClien
     assert await written({}) == first
 
 
+async def test_a_kubelet_is_told_what_to_ask_over_http_and_how_long_tokens_last(
+    kube: KubeClient,
+) -> None:
+    get = {"httpGet": {"port": 80}}
+    sources = [{"serviceAccountToken": {"path": "token"}}, {"configMap": {"name": "a"}}]
+    body = manifest()
+    main = body["spec"]["containers"][0]
+    main["livenessProbe"], main["lifecycle"] = get, {"preStop": get}
+    body["spec"]["volumes"] = [{"name": "v", "projected": {"sources": sources}}]
+    body["spec"]["serviceAccountName"] = "default"
+    spec = (await kube.request("POST", PODS, body)).json["spec"]
+    (container,) = spec["containers"]
+    asked = {"port": 80, "path": "/", "scheme": "HTTP"}
+    assert container["livenessProbe"]["httpGet"] == asked
+    assert container["lifecycle"]["preStop"]["httpGet"] == asked
+    token, _ = spec["volumes"][0]["projected"]["sources"]
+    assert token["serviceAccountToken"] == {"path": "token", "expirationSeconds": 3600}
+
+
 async def test_a_pod_is_marked_before_it_is_removed(world: World, kube: KubeClient) -> None:
     created = await world.core.creator.create(pod("a"))
     answer = (await kube.request("DELETE", f"{PODS}/a")).json
