@@ -77,6 +77,21 @@ TWO = {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}
             {"taints": []},
         ),
         (
+            "of the addresses that a kubelet tells, those that stay are not told again",
+            {"hostIPs": [{"ip": "10.0.0.1"}]},
+            {
+                "$setElementOrder/hostIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}],
+                "hostIPs": [{"ip": "fd00::1"}],
+            },
+            {"hostIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]},
+        ),
+        (
+            "secrets of an account are merged by their name",
+            {"secrets": [{"name": "a"}]},
+            {"secrets": [{"name": "b"}]},
+            {"secrets": [{"name": "b"}, {"name": "a"}]},
+        ),
+        (
             "ports are merged by the key that they have",
             {"ports": [{"port": 1, "name": "x"}]},
             {"ports": [{"port": 1, "name": "y"}]},

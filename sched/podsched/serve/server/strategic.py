@@ -34,12 +34,17 @@ MERGE_KEYS: Final[Mapping[str, str]] = {
     "topologySpreadConstraints": "topologyKey",
     "hostAliases": "ip",
     "podIPs": "ip",
+    "hostIPs": "ip",
     "reservedFor": "uid",
+    "resourceClaimStatuses": "name",
+    "allocatedResourcesStatus": "name",
+    "secrets": "name",
+    "drivers": "name",
 }
 #: Merge keys of lists named "ports", which differ between kinds: the first that an item has.
 _PORTS: Final = ("containerPort", "port")
 #: Lists of strings that are merged as sets.
-SETS: Final = frozenset({"finalizers"})
+SETS: Final = frozenset({"finalizers", "podCIDRs"})
 _DIRECTIVE: Final = "$patch"
 _ORDER: Final = "$setElementOrder/"
 _DELETED_VALUES: Final = "$deleteFromPrimitiveList/"

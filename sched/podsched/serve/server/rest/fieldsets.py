@@ -28,7 +28,6 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "claims": ("name",),
     "podGroupTemplates": ("name",),
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
-    "hostIPs": ("ip",),
     "devices": ("driver", "device", "pool", "shareID"),
     "admissionChecks": ("name",),
     "flavorsReservation": ("name",),
