@@ -7,7 +7,7 @@ import pytest
 from podsched.api.objects import ClusterRole, PolicyRule
 from podsched.serve.server.pipeline import Pipeline
 from support.access_world import binding_of, identity, rule
-from support.api_objects import pod
+from support.api_objects import node, pod
 from support.api_world import World
 from support.kube_client import KubeClient
 
@@ -28,6 +28,19 @@ async def test_a_pod_is_bound_once(world: World, kube: KubeClient) -> None:
         'Operation cannot be fulfilled on pods/binding "a": '
         'pod a is already assigned to node "worker-1"'
     )
+
+
+async def test_the_place_of_a_pod_is_that_of_its_node(world: World, kube: KubeClient) -> None:
+    zone = "topology.kubernetes.io/zone"
+    place = node("placed")
+    place.metadata.labels[zone] = "z1"
+    await world.core.creator.create_many([pod("a"), place])
+    await world.core.reflector.wait_until_fresh()
+    binding = to("placed")
+    binding["metadata"] = {"name": "a", "labels": {zone: "z2", "more": "x"}}
+    await kube.request("POST", f"{PODS}/a/binding", binding)
+    stored = (await kube.get(f"{PODS}/a")).json["metadata"]
+    assert stored["labels"] == {zone: "z1", "more": "x"}
 
 
 async def test_dry_runs_tell_what_would_be_and_do_nothing(world: World, kube: KubeClient) -> None:

@@ -83,10 +83,10 @@ class Subresources:
         given = {name: metadata.get(name) for name in ("labels", "annotations")}
 
         def add_metadata(pod: Pod) -> None:
-            pod.metadata.labels.update(place)
             for name, values in given.items():
                 for key, value in values.items() if isinstance(values, dict) else ():
                     getattr(pod.metadata, name)[str(key)] = str(value)
+            pod.metadata.labels.update(place)
 
         return add_metadata
 
