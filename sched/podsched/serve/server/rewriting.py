@@ -31,7 +31,7 @@ from podsched.serve.server.writes import GuardedWrites
 _WITH_STATUS = ("labels", "annotations", "managed_fields")
 #: Kinds for which an update of the status writes neither labels nor annotations: their strategies
 #: in Kubernetes call ``ResetObjectMetaForStatus``.
-_STATUS_ALONE = ("DeviceTaintRule", "PodGroup", "ResourceClaim")
+_STATUS_ALONE = ("DeviceTaintRule", "PodGroup", "ResourceClaim", "VolumeAttachment")
 
 Make = Callable[[Entry], AnyObject]
 """Returns an object's replacement. Raises ApiError; called again if the object has changed."""

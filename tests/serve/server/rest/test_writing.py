@@ -252,6 +252,15 @@ async def test_a_kubelet_is_told_what_to_ask_over_http_and_how_long_tokens_last(
     assert token["serviceAccountToken"] == {"path": "token", "expirationSeconds": 3600}
 
 
+async def test_the_status_of_an_attachment_changes_no_metadata(kube: KubeClient) -> None:
+    path = "/apis/storage.k8s.io/v1/volumeattachments"
+    spec = {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
+    await kube.request("POST", path, {"metadata": {"name": "a"}, "spec": spec})
+    patch = {"metadata": {"labels": {"a": "b"}}, "status": {"attached": True}}
+    written = (await kube.request("PATCH", f"{path}/a/status", patch, MERGE)).json
+    assert (written["status"], "labels" in written["metadata"]) == ({"attached": True}, False)
+
+
 async def test_a_pod_is_marked_before_it_is_removed(world: World, kube: KubeClient) -> None:
     created = await world.core.creator.create(pod("a"))
     answer = (await kube.request("DELETE", f"{PODS}/a")).json
