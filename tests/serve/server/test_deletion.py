@@ -72,6 +72,18 @@ async def test_the_grace_period_of_a_pod_counts_beside_the_policy(world: World) 
     assert ended.metadata.deletion_grace_period_seconds == 0
 
 
+async def test_a_period_that_is_shortened_too_late_ends_at_once(world: World) -> None:
+    """As in BeforeDelete of Kubernetes: a time in the past would tell of a stuck pod."""
+    item = pod()
+    item.spec.node_name = "worker-1"
+    await world.core.creator.create(item)
+    await world.core.deleter.delete(delete("web"))
+    world.now += 20
+    marked = pod_of(await world.core.deleter.delete(delete("web", grace_period_seconds=5)))
+    assert marked.metadata.deletion_timestamp.seconds == world.now
+    assert marked.metadata.deletion_grace_period_seconds == 1
+
+
 async def test_another_policy_is_a_mistake(world: World) -> None:
     await world.core.creator.create(pod())
     with pytest.raises(ApiError) as refused:

@@ -121,6 +121,9 @@ def _deletion_step(kind: Kind, message: AnyObject, asked: int | None, now: float
         if grace == 0 and not metadata.finalizers:
             return Step(None)
         end = metadata.deletion_timestamp.seconds - before + grace
+        if end < now:
+            # What remains is the least: the kubelet still has to end the pod.
+            end, grace = int(now), min(grace, 1)
         return Step(_marked(message, end, grace))
     if grace == 0 and not metadata.finalizers:
         return Step(None)
