@@ -502,6 +502,7 @@ _ALL = (
             "spec.manual_selector": False,
         },
         rules="jobs",
+        selectable=("status.successful",),
     ),
     _workload(
         o.CronJob,

@@ -168,6 +168,15 @@ async def test_a_job_selects_its_pods_by_its_uid(kube: KubeClient) -> None:
     assert [created["spec"][field] for field in counted] == [1, 1, 6]
 
 
+async def test_jobs_are_selected_by_how_many_of_their_pods_succeeded(kube: KubeClient) -> None:
+    await kube.request("POST", JOBS, job())
+    merge = {"content-type": "application/merge-patch+json"}
+    await kube.request("PATCH", f"{JOBS}/count/status", {"status": {"succeeded": 1}}, merge)
+    for successful, expected in ((1, 1), (2, 0)):
+        found = await kube.get(f"{JOBS}?fieldSelector=status.successful%3D{successful}")
+        assert len(found.json["items"]) == expected
+
+
 async def test_the_template_of_a_job_stays(kube: KubeClient) -> None:
     created = (await kube.request("POST", JOBS, job())).json
     assert (await kube.request("PUT", f"{JOBS}/count", created)).status == 200

@@ -10,6 +10,8 @@ from podsched.serve.server.rest.failures import bad_request
 from podsched.serve.server.rest.resources import EVENTS_GROUP, OLD_NAMES, Resource
 
 _ALL: Final = ("metadata.name", "metadata.namespace")
+#: Fields that are stored under another name than they are selected by.
+_STORED: Final = {"source": "source.component", "status.successful": "status.succeeded"}
 
 
 def checked_fields(resource: Resource, text: str) -> str:
@@ -31,8 +33,7 @@ def checked_fields(resource: Resource, text: str) -> str:
         )
         if path not in known:
             raise bad_request(f"field label not supported: {term.path}")
-        if path == "source":
-            path = "source.component"
+        path = _STORED.get(path, path)
         value = term.value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
         renamed.append(f"{path}{'=' if term.equal else '!='}{value}")
     return ",".join(renamed)
