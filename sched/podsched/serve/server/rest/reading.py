@@ -104,14 +104,16 @@ class Reading:
         """Return the page that the options select. Raises ApiError.
 
         resourceVersion and resourceVersionMatch as in Kubernetes: Exact shows exactly that version,
-        otherwise the page may be as old as it; 0 permits any version and ignores the limit.
+        and so does a limit without a match; otherwise the page may be as old as it. 0 permits any
+        version and ignores the limit.
         """
         if options.token:
             if options.version:
                 raise bad_request("specifying resource version is not allowed when using continue")
             setattr(wanted, "continue", options.token)
             return await self._continued(wanted, options.token)
-        if options.match == "Exact" and options.version:
+        exact = options.match == "Exact" or (options.limit and not options.match)
+        if exact and options.version:
             await self._reach(options.version)
             return await self._exact(wanted, options.version)
         if options.version is not None:
