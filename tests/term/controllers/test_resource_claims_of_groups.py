@@ -81,11 +81,15 @@ def test_pods_without_claims_stay_ignored_while_only_groups_own_claims() -> None
     assert controller.ignores_bare_pods
 
 
-def test_a_group_waits_for_its_template() -> None:
+def test_a_group_waits_for_its_template_and_is_told_so() -> None:
     world = begun()
     world.put(group())
     world.settle()
     assert claims(world) == []
+    assert world.recorded == [
+        'PodGroupResourceClaim c: resource claim template "gpus": '
+        'resourceclaimtemplate.resource.k8s.io "gpus" not found'
+    ]
     world.put(template())
     world.settle()
     assert len(claims(world)) == 1

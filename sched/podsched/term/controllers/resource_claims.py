@@ -189,14 +189,14 @@ class ResourceClaimController(QueueController):
         return name
 
     def _record(self, owner: Pod | PodGroup, ref: PodResourceClaim, why: str) -> None:
-        if isinstance(owner, PodGroup):
-            return
+        kind = kind_of(owner).name
         self._recorder.record(
             owner.metadata,
             type_="Warning",
             reason="FailedResourceClaimCreation",
-            message=f"PodResourceClaim {ref.name}: {why}",
+            message=f"{kind}ResourceClaim {ref.name}: {why}",
             controller="resource_claim",
+            kind=kind,
         )
 
 
