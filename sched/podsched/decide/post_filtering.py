@@ -7,6 +7,7 @@ made in each event-loop turn (``try_some``).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from podsched.decide.decision import ShouldStop
@@ -18,7 +19,7 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState, PostFilterPlugin, PostFilterResult
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import DividedDryRun
-from podsched.framework.status import Code, Status
+from podsched.framework.status import Code, Status, unschedulable
 
 POST_FILTER_WORDING = 'running PostFilter plugin "{}"'
 #: Rounds of remote dry runs for one pod: first on as many nodes as candidates are wanted, then, if
@@ -97,10 +98,11 @@ def run_post_filter(
     cluster: ClusterView,
     runner: ProfileFilters,
 ) -> PostFilterResult:
-    """Return the result of the first PostFilter plugin that ``ends_post_filter``, else of the last.
+    """Return the result of the first PostFilter plugin that ``ends_post_filter``, else of all.
 
     Rules: kube-scheduler v1.36 ``framework/runtime/framework.go``, RunPostFilterPlugins.
     """
+    merged = None
     for named in plugins:
         call = named.plugin.post_filter
         try:
@@ -109,10 +111,11 @@ def run_post_filter(
             )
         except PluginFailure as failure:
             return PostFilterResult(failure.status)
-        result = attributed(result, named.name)
+        merged = merge(merged, result, named.name)
         if ends_post_filter(result.status):
             break
-    return result
+    assert merged is not None
+    return merged
 
 
 def ends_post_filter(status: Status) -> bool:
@@ -123,7 +126,15 @@ def ends_post_filter(status: Status) -> bool:
     return status.code not in (Code.UNSCHEDULABLE, Code.PENDING)
 
 
-def attributed(result: PostFilterResult, plugin: str) -> PostFilterResult:
-    """Return a PostFilter result with the name of the plugin that gave it."""
-    status = result.status.by(plugin)
-    return PostFilterResult(status, result.nominated_node_name, result.victims)
+def merge(
+    before: PostFilterResult | None, result: PostFilterResult, plugin: str
+) -> PostFilterResult:
+    """Return the result after another plugin; ``before``: that of the plugins before it, if any.
+
+    If no plugin helps, all reasons count, the first plugin's name, and the latest nomination.
+    """
+    status, nominated = result.status, result.nominated_node_name
+    if before is None or ends_post_filter(status):
+        return replace(result, status=status.by(plugin))
+    merged = unschedulable(*before.status.reasons, *status.reasons).by(before.status.plugin)
+    return PostFilterResult(merged, before.nominated_node_name if nominated is None else nominated)

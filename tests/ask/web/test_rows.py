@@ -93,7 +93,8 @@ def test_long_texts_are_cut_in_lists() -> None:
     [
         "0/5 nodes are available: 3 Insufficient cpu, 2 node(s) had untolerated taint(s).",
         "0/9 nodes are available: 9 node(s) had untolerated taint(s), 1 Insufficient cpu. "
-        "preemption: 0/9 nodes are available: 9 No preemption victims found for incoming pod.",
+        "no new claims to deallocate, preemption: 0/9 nodes are available: "
+        "9 No preemption victims found for incoming pod.",
     ],
 )
 def test_pods_that_wait_for_the_same_have_the_same_gist(message: str) -> None:

@@ -125,7 +125,8 @@ def test_the_heat_scale_reaches_its_ends_only_at_the_ends() -> None:
     [
         (
             "0/5 nodes are available: 1 node(s) had untolerated taint(s), 4 Insufficient cpu. "
-            "preemption: 0/5 nodes are available: 5 Preemption is not helpful for scheduling.",
+            "still not schedulable, preemption: 0/5 nodes are available: "
+            "5 Preemption is not helpful for scheduling.",
             [0, 5, [[4, "Insufficient cpu"], [1, "node(s) had untolerated taint(s)"]]],
         ),
         (

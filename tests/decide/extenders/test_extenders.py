@@ -131,7 +131,8 @@ async def test_reasons_of_extenders_stand_beside_those_of_plugins() -> None:
         # n5 was dropped without a word, and n4 is too small even when it is empty.
         assert world.scheduled("a").message == (
             "0/5 nodes are available: 1 Insufficient cpu, 1 too hot, 2 no such device. "
-            "preemption: 0/5 nodes are available: 1 No preemption victims found for incoming pod, "
+            "no new claims to deallocate, preemption: 0/5 nodes are available: "
+            "1 No preemption victims found for incoming pod, "
             "4 Preemption is not helpful for scheduling."
         )
         assert world.scheduled("a").reason == "Unschedulable"
@@ -581,7 +582,7 @@ async def test_without_candidates_left_no_pod_is_evicted() -> None:
         world.pod("high", cpu="2", priority=10)
         await asyncio.sleep(3)
         assert world.scheduled("high").message == (
-            "0/2 nodes are available: 2 Insufficient cpu. "
+            "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "
             "preemption: no candidate node for preemption"
         )
         assert world.nodes_of("low-n1", "low-n2") == ["n1", "n2"]
@@ -637,7 +638,7 @@ async def test_preemption_helps_where_the_extender_says_failed_and_not_where_unr
         await asyncio.sleep(0.5)
         # The pod fits beside the others: there is no pod that the plugins would evict.
         assert world.scheduled("high").message == (
-            "0/2 nodes are available: 1 crowded, 1 wrong place. "
+            "0/2 nodes are available: 1 crowded, 1 wrong place. no new claims to deallocate, "
             "preemption: 0/2 nodes are available: 1 Preemption is not helpful for scheduling, "
             '1 expected at least one victim pod on node "n1".'
         )

@@ -36,6 +36,8 @@ from support.plain_preemption import (
 )
 
 DELETED = "2026-01-01T00:00:00Z"
+#: What DynamicResources, whose PostFilter comes first, says about pods without claims.
+CLAIMS = "no new claims to deallocate, "
 
 
 def manifest(plain: PlainPod, node_name: str = "", **metadata: Any) -> v1.Pod:
@@ -142,7 +144,9 @@ def one(name: str, *pods: PlainPod, cpu: int = 4, most_pods: int = 10) -> PlainN
 
 def test_a_pod_with_policy_never_is_not_eligible_and_keeps_its_nomination() -> None:
     result = World([one("n1", PlainPod("low", 3, 0))]).preempt(HIGH, policy="Never")
-    assert result.status.message == "preemption: not eligible due to preemptionPolicy=Never."
+    assert result.status.message == CLAIMS + (
+        "preemption: not eligible due to preemptionPolicy=Never."
+    )
     assert result.nominated_node_name is None
     assert result.victims is None
 
@@ -169,7 +173,7 @@ def test_while_its_victim_terminates_on_the_nominated_node_a_pod_is_not_eligible
     if eligible:
         assert result.status.ok
     else:
-        assert result.status.message == (
+        assert result.status.message == CLAIMS + (
             "preemption: not eligible due to a terminating pod on the nominated node."
         )
         assert result.victims is None
@@ -192,7 +196,7 @@ def test_nodes_that_cannot_be_helped_are_not_tried_and_the_text_counts_them() ->
     world.node(one("n2", cpu=2))
     result = world.preempt(HIGH)
     assert result.status.code is Code.UNSCHEDULABLE
-    assert result.status.message == (
+    assert result.status.message == CLAIMS + (
         "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
     )
     assert result.nominated_node_name == ""
@@ -200,7 +204,7 @@ def test_nodes_that_cannot_be_helped_are_not_tried_and_the_text_counts_them() ->
 
 def test_a_node_without_lower_pods_has_no_victims() -> None:
     result = World([one("n1", PlainPod("equal", 3, 10))]).preempt(HIGH)
-    assert result.status.message == (
+    assert result.status.message == CLAIMS + (
         "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
     )
 
@@ -208,7 +212,9 @@ def test_a_node_without_lower_pods_has_no_victims() -> None:
 def test_a_node_too_small_for_the_lower_pods_room_says_what_is_missing() -> None:
     low, equal = PlainPod("low", 1, 0), PlainPod("equal", 2, 10)
     result = World([one("n1", low, equal)]).preempt(HIGH)
-    assert result.status.message == ("preemption: 0/1 nodes are available: 1 Insufficient cpu.")
+    assert result.status.message == CLAIMS + (
+        "preemption: 0/1 nodes are available: 1 Insufficient cpu."
+    )
 
 
 # ---------------------------------------------------------------------- victims

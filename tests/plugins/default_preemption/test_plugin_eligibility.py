@@ -16,7 +16,10 @@ from podsched.v1 import objects_pb2 as v1
 from support.deciding import decide
 from support.engine_world import container, node, pod
 
-GOING = "preemption: not eligible due to a terminating pod on the nominated node."
+GOING = (
+    "no new claims to deallocate, "
+    "preemption: not eligible due to a terminating pod on the nominated node."
+)
 THREE = [container({"cpu": "3"})]
 
 

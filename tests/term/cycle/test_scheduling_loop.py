@@ -56,8 +56,8 @@ async def test_a_pod_that_nothing_fits_gets_event_and_condition_and_waits() -> N
         world.pod("big", cpu="3")
         await asyncio.sleep(1)
         text = (
-            "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: "
-            "1 Preemption is not helpful for scheduling."
+            "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+            "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
         )
         assert world.events("big", "FailedScheduling") == [text]
         condition = world.scheduled("big")

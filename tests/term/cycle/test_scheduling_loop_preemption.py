@@ -199,7 +199,7 @@ async def test_a_pod_that_may_not_preempt_says_so_and_evicts_no_pod() -> None:
         world.pod("high", cpu="3", priority=10, preemptionPolicy="Never")
         await asyncio.sleep(1)
         assert world.scheduled("high").message == (
-            "0/1 nodes are available: 1 Insufficient cpu. "
+            "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
             "preemption: not eligible due to preemptionPolicy=Never."
         )
         assert pods(world) == ["high", "low"]

@@ -23,7 +23,9 @@ from podsched.cache.zones import zone_of
 TEXT = 300
 MIB = 1 << 20
 #: kube-scheduler's FitError, without what PostFilter adds.
-_UNAVAILABLE = re.compile(r"\d+/\d+ nodes are available: (.*?)(?: preemption: .*)?$", re.DOTALL)
+_UNAVAILABLE = re.compile(
+    r"\d+/\d+ nodes are available: (.*?)(?: [^.]*preemption: .*)?$", re.DOTALL
+)
 _COUNTED = re.compile(r", \d+ ")
 
 

@@ -40,7 +40,7 @@ from podsched.decide.extenders.calls import (
     run_prioritize,
 )
 from podsched.decide.extenders.wire import EXTENDER_NAME, ExtenderError
-from podsched.decide.post_filtering import POST_FILTER_WORDING, attributed, ends_post_filter
+from podsched.decide.post_filtering import POST_FILTER_WORDING, ends_post_filter, merge
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.decide.runtime.profile_runtime import Named, ProfileRuntime
 from podsched.framework.filter_outcome import PASSED, FilterOutcome
@@ -141,17 +141,19 @@ class ExtendedDecider:
         self, runtime: ProfileRuntime, decision: Decision, clients: Sequence[ExtenderClient]
     ) -> PostFilterResult:
         """Do what ``run_post_filter`` does, with the extenders in between."""
+        merged = None
         for named in runtime.post_filter:
             try:
                 result = await self._run_post_filter(runtime, named, decision, clients)
-                result = attributed(result, named.name)
             except PluginFailure as failure:
                 return PostFilterResult(failure.status)
             except ExtenderError as failure:
                 return PostFilterResult(error(f"{PREEMPTION_PREFIX}{failure}"))
+            merged = merge(merged, result, named.name)
             if ends_post_filter(result.status):
                 break
-        return result
+        assert merged is not None
+        return merged
 
     async def _run_post_filter(
         self,

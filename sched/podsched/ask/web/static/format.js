@@ -76,7 +76,7 @@ export function natural(one, other) {
 export function unavailable(message) {
   const found = /^(\d+)\/(\d+) nodes are available: (.*)$/s.exec(message);
   if (!found) return null;
-  const [text] = found[3].split(/\. (?=preemption:|no new claims|$)/);
+  const [text] = found[3].split(/\. (?=[^.]*preemption: |$)/);
   const reasons = [];
   for (const part of text.replace(/\.$/, "").split(/, (?=\d+ )/)) {
     const reason = /^(\d+) (.+)$/s.exec(part);

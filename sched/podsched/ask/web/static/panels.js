@@ -98,7 +98,7 @@ export function refreshAges(store) {
 }
 
 /** A reason without what the count of nodes and preemption add to it. */
-export const shortly = (message) => message.replace(/^\d+\/\d+ nodes are available: /, "").replace(/ preemption: .*$/s, "");
+export const shortly = (message) => message.replace(/^\d+\/\d+ nodes are available: /, "").replace(/ [^.]*preemption: .*$/s, "");
 
 export function link(text, action) {
   return h("button", { class: "go", onclick: action }, text);
