@@ -66,6 +66,20 @@ async def test_a_pod_that_nothing_fits_gets_event_and_condition_and_waits() -> N
         assert world.place("big") == "unschedulable"
 
 
+async def test_a_pod_rejected_before_all_plugins_were_asked_says_as_kube_scheduler_not_found() -> (
+    None
+):
+    world = TermWorld()
+    world.node("n1")
+    async with world.running():
+        volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+        world.pod("a", volumes=volumes)
+        await asyncio.sleep(1)
+        assert world.scheduled("a").message == (
+            '0/1 nodes are available: persistentvolumeclaim "data" not found. not found'
+        )
+
+
 async def test_without_any_node_the_text_says_so() -> None:
     world = TermWorld()
     async with world.running():

@@ -78,6 +78,8 @@ from podsched.plugins.rows.normalize import default_normalize
 
 REASON_CANNOT_FIT: Final = "cannot fit resource"
 
+#: kube-scheduler's text if PreFilter has left no state. It ends PostFilter.
+REASON_NOT_FOUND: Final = "not found"
 REASON_GIVEN_BACK: Final = "waiting for devices of pods that are gone"
 
 #: Max seconds of one Filter over all nodes, because the scheduler does nothing else meanwhile. Its
@@ -263,6 +265,10 @@ class DynamicResources:
         """
         needs: PodNeeds | None = state.data.get(self.name)
         if needs is None:
+            # Otherwise another plugin rejected the pod before PreFilter came to this one.
+            asked = self.name in state.skip_filter or runner.outcome.excluded.plugin == self.name
+            if not asked:
+                return PostFilterResult(unresolvable(REASON_NOT_FOUND))
             return PostFilterResult(unschedulable("no new claims to deallocate"))
         not_available = [
             runner.outcome.rows[group.places]
