@@ -62,11 +62,14 @@ async def test_an_allowed_plugins_timeout_no_longer_counts() -> None:
     assert status.plugin == "Slow"
 
 
-async def test_a_preemptor_takes_the_pods_place() -> None:
+async def test_a_preemptor_takes_the_pods_place_which_is_no_rejection() -> None:
     waiting = WaitingPods().add(pod_info("a"), "n1", {"P": 5})
     waiting.preempt("DefaultPreemption", "preempted")
     status = await waiting.outcome()
-    assert (status.code, status.message) == (Code.UNSCHEDULABLE, "preempted")
+    assert (status.code, status.message) == (
+        Code.ERROR,
+        "waiting on permit for pod: preempted",
+    )
     assert status.plugin == "DefaultPreemption"
 
 

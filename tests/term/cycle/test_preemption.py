@@ -87,7 +87,7 @@ class World:
         self.assumed.discard(victim.name)
         return found
 
-    def preempted(self, victim: PodInfo, preemption: Preemption) -> None:
+    def preempted(self, victim: PodInfo, preemption: Preemption, *, evicted: bool) -> None:
         if victim.name == self.bug_at:
             raise ZeroDivisionError("a bug")
         self.told.append(victim.name)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from podsched.framework.plugin import PermitResult, PostFilterResult, PreBindPlan, Victims
-from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, unschedulable
 from podsched.v1 import api_pb2
 from support.term_world import TermWorld
@@ -164,10 +164,44 @@ async def test_a_victim_waiting_at_permit_loses_its_place_and_stays_pending() ->
         await asyncio.sleep(1)
         assert world.nodes_of("low", "high") == ["", "n1"]
         assert not world.stored("low").metadata.HasField("deletion_timestamp")
-        assert world.events("low", "Preempted") == ["Preempted by pod uid-high on node n1"]
-        assert "0/1 nodes are available: 1 preempted." in world.events("low", "FailedScheduling")
+        assert world.events("low", "Preempted") == [
+            "Preempted by pod uid-high on node n1 (in kube-scheduler memory)."
+        ]
+        text = "waiting on permit for pod: preempted"
+        assert text in world.events("low", "FailedScheduling")
         assert len(world.state.waiting) == 0
         world.check()
+
+
+@pytest.mark.parametrize("waits_at", ["permit", "pre_bind"])
+async def test_a_victim_that_was_not_bound_yet_is_tried_again_after_its_backoff(
+    waits_at: str,
+) -> None:
+    world = TermWorld()
+    world.node("n1")
+
+    def permit(pod: PodInfo) -> PermitResult:
+        waits = pod.name == "low" and waits_at == "permit"
+        return PermitResult(Status(Code.WAIT) if waits else SUCCESS, timeout=600)
+
+    def plan(pod: PodInfo) -> PreBindPlan:
+        if pod.name != "low" or waits_at != "pre_bind":
+            return PreBindPlan()
+        return PreBindPlan(wait=lambda cluster: Status(Code.PENDING), timeout=600)
+
+    world.script.on_permit, world.script.on_pre_bind = permit, plan
+    async with world.running():
+        world.pod("low", cpu="3")
+        await asyncio.sleep(1)
+        world.pod("high", cpu="3", priority=10)
+        await asyncio.sleep(0.5)
+        assert world.nodes_of("low", "high") == ["", "n1"]
+        # No pod is deleted meanwhile, so no event helps it.
+        waits_at = ""
+        world.node("n2")
+        assert world.place("low") == "backoff"
+        await asyncio.sleep(3)
+        assert world.nodes_of("low") == ["n2"]
 
 
 async def test_a_victim_in_pre_bind_loses_its_place_and_stays_pending() -> None:
@@ -259,31 +293,3 @@ async def test_victims_of_a_users_plugin_are_evicted_when_nothing_else_preempts(
         assert pods(world) == ["high"]
         assert world.nodes_of("high") == ["n1"]
         world.check()
-
-
-@pytest.mark.parametrize("at", ["permit", "preBind"])
-async def test_a_pod_preempted_before_it_is_bound_was_rejected_by_the_plugin_that_asked(
-    at: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world = world_with_own_post_filter("low")
-    world.node("n1")
-    if at == "permit":
-        world.script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), 60)
-    else:
-        waiting = Status(Code.PENDING, ("not yet",))
-        world.script.on_pre_bind = lambda pod: PreBindPlan(wait=lambda _: waiting, timeout=60)
-    rejections: list[tuple[str, set[str]]] = []
-    requeue = world.state.queue.attempts.add_unschedulable_if_not_present
-
-    def noting(queued: QueuedPodInfo, now: float, **plugins: set[str]) -> None:
-        rejections.append((queued.info.name, plugins["unschedulable_plugins"]))
-        requeue(queued, now, **plugins)
-
-    async with world.running():
-        world.pod("low", cpu="3")
-        await asyncio.sleep(0.5)
-        assert "uid-low" in world.state.cache.assumed
-        monkeypatch.setattr(world.state.queue.attempts, "add_unschedulable_if_not_present", noting)
-        world.pod("high", cpu="3", priority=10)
-        await asyncio.sleep(0.5)
-        assert ("low", {"SecondScript"}) in rejections

@@ -53,8 +53,11 @@ class WaitingPod:
         self._decide(Status(Code.UNSCHEDULABLE, (why,), plugin))
 
     def preempt(self, plugin: str, why: str) -> bool:
-        """Reject the pod in favour of a preemptor; return False if its wait is already over."""
-        return self._decide(Status(Code.UNSCHEDULABLE, (why,), plugin))
+        """Reject the pod in favour of a preemptor; return False if its wait is already over.
+
+        It is an error, so that the pod is tried again after its backoff without an event.
+        """
+        return self._decide(Status(Code.ERROR, (f"waiting on permit for pod: {why}",), plugin))
 
     def _decide(self, status: Status) -> bool:
         for timer in self._timers.values():

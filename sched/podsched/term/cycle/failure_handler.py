@@ -138,13 +138,13 @@ class FailureHandler(TermPart):
 
     # ------------------------------------------------------------------ preemption
 
-    def preempted(self, victim: PodInfo, preemption: Preemption) -> None:
+    def preempted(self, victim: PodInfo, preemption: Preemption, *, evicted: bool) -> None:
         self._recorder.record(
             victim.pod.metadata,
             type_="Normal",
             reason="Preempted",
             action="Preempting",
-            message=preemption.event_note(victim),
+            message=preemption.event_note(victim, evicted=evicted),
             controller=preemption.scheduler_name,
         )
 

@@ -82,12 +82,13 @@ class Preemption:
         """The uid of the preemptor, or of the preemptors' group."""
         return self.pods[0].uid if self.group is None else self.group.uid
 
-    def event_note(self, victim: PodInfo) -> str:
+    def event_note(self, victim: PodInfo, *, evicted: bool) -> str:
         if self.note is not None:
             return self.note(victim)
+        text = f"Preempted by podgroup {self.uid} on node cluster"
         if self.group is None:
-            return f"Preempted by pod {self.uid} on node {self.node_name}"
-        return f"Preempted by podgroup {self.uid} on node cluster"
+            text = f"Preempted by pod {self.uid} on node {self.node_name}"
+        return text if evicted else f"{text} (in kube-scheduler memory)."
 
     @property
     def evicts_anybody(self) -> bool:
@@ -98,8 +99,8 @@ class Preemption:
 class PreemptionReport(Protocol):
     """Receives the outcomes of preemptions."""
 
-    def preempted(self, victim: PodInfo, preemption: Preemption) -> None:
-        """Note that a victim lost its place, or is being evicted."""
+    def preempted(self, victim: PodInfo, preemption: Preemption, *, evicted: bool) -> None:
+        """Note that a victim is being evicted, or lost its place before it was bound."""
 
     def preemption_finished(
         self, preemption: Preemption, result: str, seconds: float, *, try_again: bool
@@ -173,7 +174,7 @@ class Evictor:
         for victim in victims:
             # A pod that is not bound yet gives up its place without an eviction.
             if self._preempt_waiting(victim, preemption.plugin):
-                self._report.preempted(victim, preemption)
+                self._report.preempted(victim, preemption, evicted=False)
             else:
                 requests.append(_eviction_of(victim, preemption))
                 evicted.append(victim)
@@ -186,7 +187,7 @@ class Evictor:
         failure, gone = "", False
         for victim, result in zip(evicted, results, strict=True):
             if result.code == StatusCode.OK:
-                self._report.preempted(victim, preemption)
+                self._report.preempted(victim, preemption, evicted=True)
             elif result.reason in GONE:
                 gone = True
             else:

@@ -11,7 +11,7 @@ from podsched.api.objects import AnyObject
 from podsched.decide.runtime.run_log import PluginRun
 from podsched.decide.runtime.waiting_pods import WaitingPod
 from podsched.framework.pods import PodInfo
-from podsched.framework.status import Code, Status, error
+from podsched.framework.status import Status, error
 from podsched.telemetry.tracing import SpanName
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import TermPart, TermParts
@@ -148,7 +148,7 @@ class WaitingCycles(TermPart):
         if task.cancelled():
             if cycle.preempted_by is None:
                 return  # The term is over, and its state, with all assumptions, is dropped.
-            status = Status(Code.UNSCHEDULABLE, (PREEMPTED,), cycle.preempted_by)
+            status = error(f"{PREEMPTED} by {cycle.preempted_by}")
         elif (bug := task.exception()) is not None:
             status = error(f"binding cycle failed: {bug.__cause__ or bug!r}")
         else:
@@ -169,7 +169,7 @@ class WaitingCycles(TermPart):
         Return False if the pod is at neither.
         """
         waiting = self._state.waiting.get(victim.uid)
-        # At Permit the pod is rejected, as a plugin would do it; at PreBind its task is cancelled.
+        # At Permit the pod's wait ends; at PreBind its task is cancelled.
         if waiting is not None and waiting.preempt(plugin, PREEMPTED):
             return True
         cycle = self._cycles.get(victim.uid)
