@@ -45,7 +45,7 @@ class StateListener(Protocol):
     """Is told the effects of the informer's events on a scheduling state."""
 
     def deleted_while_assumed(self, pod: PodInfo) -> None:
-        """Note that a pod was deleted while it was being bound."""
+        """Note that a pod was deleted, or its deletion has begun, while it was being bound."""
 
     def deleted_while_pending(self, pod: PodInfo) -> None:
         """Note that a pod was deleted while it waited to be scheduled."""
@@ -196,11 +196,13 @@ class SchedulingState:
     def _pending(self, change: PendingChange, now: float) -> None:
         old, new = change.old, change.new
         if change.assumed:
+            going = new is None or new.terminating
             # It was bound, and deleted before the informer showed it with its node.
             if new is None and old is not None and old.uid not in self.cache.held:
                 self.queue.delete(old, now, bound=True)
-            # Its binding cycle has to give up and end the assumption.
-            elif new is None and old is not None and old.uid in self.cache.assumed:
+            # Its binding cycle has to give up and end the assumption. With finalizers the pod may
+            # stay for long, but it gets no node any more.
+            elif going and old is not None and old.uid in self.cache.assumed:
                 self.listener.deleted_while_assumed(old)
             # Otherwise the informer has confirmed or updated it, and the queue does not have it.
             return

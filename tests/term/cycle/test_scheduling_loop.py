@@ -505,6 +505,35 @@ async def test_a_pre_bind_that_fails_gives_everything_back_and_wakes_who_was_in_
         world.check()
 
 
+@pytest.mark.parametrize("waits_at", ["permit", "pre_bind"])
+async def test_a_pod_gives_its_place_back_when_its_deletion_begins_though_finalizers_keep_it(
+    waits_at: str,
+) -> None:
+    world = TermWorld()
+    world.node("n1")
+    waits = Status(Code.WAIT if waits_at == "permit" else Code.PENDING)
+    if waits_at == "permit":
+        world.script.on_permit = lambda pod: PermitResult(
+            waits if pod.name == "going" else SUCCESS, timeout=600
+        )
+    else:
+        world.script.on_pre_bind = lambda pod: PreBindPlan(
+            wait=(lambda cluster: waits) if pod.name == "going" else None, timeout=600
+        )
+    async with world.running():
+        world.pod("going", cpu="4")
+        await asyncio.sleep(1)
+        assert len(world.state.cache.assumed) == 1
+        world.change("going", lambda pod: pod.metadata.deletion_timestamp.FromSeconds(1))
+        world.pod("next", cpu="4")
+        await asyncio.sleep(3)
+        assert world.nodes_of("going", "next") == ["", "n1"]
+        assert world.place("going") == ""
+        skipped = "skip schedule deleting pod: default/going"
+        assert skipped in world.events("going", "FailedScheduling")
+        world.check()
+
+
 async def test_a_pod_deleted_in_pre_bind_gives_its_place_back() -> None:
     world = TermWorld()
     world.node("n1")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from podsched.api.objects import AnyObject
 from podsched.decide.runtime.run_log import PluginRun
@@ -24,20 +25,22 @@ from podsched.term.writes.object_turns import ObjectTurns
 from podsched.term.writes.shared_calls import SharedCalls
 from podsched.v1 import api_pb2
 
+#: Why a pod that is being deleted gets no node.
+REMOVED: Final = "removed"
+
 
 @dataclass(slots=True)
 class _Cycle:
     """A pod at Permit or PreBind.
 
-    ``preempted_by``: the plugin for whose preemptor its task was cancelled; "" if the pod was
-    deleted; None if the task was not cancelled, or by the end of the term.
+    ``why``: why its task was cancelled; "" if it was not, or by the end of the term.
     """
 
     task: asyncio.Task[Status]
-    preempted_by: str | None = None
+    why: str = ""
 
-    def cancel(self, plugin: str) -> None:
-        self.preempted_by = plugin
+    def cancel(self, why: str) -> None:
+        self.why = why
         self.task.cancel()
 
 
@@ -146,9 +149,9 @@ class WaitingCycles(TermPart):
         cycle = self._cycles.pop(uid)
         self._state.waiting.remove(uid)
         if task.cancelled():
-            if cycle.preempted_by is None:
+            if not cycle.why:
                 return  # The term is over, and its state, with all assumptions, is dropped.
-            status = error(f"{PREEMPTED} by {cycle.preempted_by}")
+            status = error(cycle.why)
         elif (bug := task.exception()) is not None:
             status = error(f"binding cycle failed: {bug.__cause__ or bug!r}")
         else:
@@ -175,14 +178,14 @@ class WaitingCycles(TermPart):
         cycle = self._cycles.get(victim.uid)
         if cycle is None or cycle.task.done():
             return False
-        cycle.cancel(plugin)
+        cycle.cancel(f"{PREEMPTED} by {plugin}")
         return True
 
     def deleted(self, pod: PodInfo) -> None:
-        """End the cycle of a pod that was deleted."""
+        """End the cycle of a pod that is being deleted, or was."""
         waiting = self._state.waiting.get(pod.uid)
         cycle = self._cycles.get(pod.uid)
         if waiting is not None:
-            waiting.reject("", "the pod was deleted")
+            waiting.reject("", REMOVED)
         elif cycle is not None:
-            cycle.cancel("")
+            cycle.cancel(REMOVED)
