@@ -89,6 +89,27 @@ async def test_without_any_node_the_text_says_so() -> None:
         assert world.scheduled("a").message == "no nodes available to schedule pods"
 
 
+async def test_without_any_node_no_plugin_has_rejected_a_pod_so_it_backs_off() -> None:
+    world = TermWorld()
+    async with world.running():
+        volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+        world.pod("a", volumes=volumes)
+        await asyncio.sleep(0.5)
+        assert world.scheduled("a").message == "no nodes available to schedule pods"
+        assert world.place("a") == "backoff"
+
+
+async def test_without_post_filter_plugins_a_pod_that_fits_nowhere_loses_its_nomination() -> None:
+    world = TermWorld(({"plugins": {"postFilter": {"disabled": [{"name": "*"}]}}},))
+    world.node("n1")
+    world.pod("a", cpu="5")
+    world.change("a", lambda pod: setattr(pod.status, "nominated_node_name", "n1"))
+    async with world.running():
+        await asyncio.sleep(1)
+        assert world.scheduled("a").message == "0/1 nodes are available: 1 Insufficient cpu."
+        assert world.stored("a").status.nominated_node_name == ""
+
+
 async def test_a_waiting_pod_is_bound_when_a_node_comes_that_it_fits() -> None:
     world = TermWorld()
     world.node("full", cpu="0")

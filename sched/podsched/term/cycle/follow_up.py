@@ -126,11 +126,14 @@ class FollowUp(TermPart):
             self._patches.write(decision.state, pod, try_again=True)
         nominated = result.nominated_node_name if result is not None else None
         victims = len(result.victims.pods) if result is not None and result.victims else 0
+        plugins, pending = diagnosis.unschedulable_plugins, diagnosis.pending_plugins
         if not diagnosis.num_all_nodes:
-            # As kube-scheduler does after ErrNoNodesAvailable.
+            # As after kube-scheduler's ErrNoNodesAvailable, which comes before any plugin is asked.
+            plugins, pending = set(), set()
+        if result is None or not diagnosis.num_all_nodes:
+            # No PostFilter plugin can have found room for the pod.
             self._state.cache.nominator.delete(pod.uid)
             nominated = ""
-        plugins, pending = diagnosis.unschedulable_plugins, diagnosis.pending_plugins
         self.reject(queued, diagnosis.fit_error(), plugins, pending, nominated, victims)
 
     def reject(
