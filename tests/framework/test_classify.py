@@ -17,8 +17,8 @@ def _set_label(node: v1.Node) -> None:
     node.metadata.labels["a"] = "b"
 
 
-def _cordon(node: v1.Node) -> None:
-    node.spec.unschedulable = True
+def _taint(node: v1.Node) -> None:
+    node.spec.taints.add(key="a", effect="NoSchedule")
 
 
 def _grow(node: v1.Node) -> None:
@@ -41,7 +41,7 @@ def _declare(node: v1.Node) -> None:
     ("change", "action"),
     [
         (_set_label, ActionType.UPDATE_NODE_LABEL),
-        (_cordon, ActionType.UPDATE_NODE_TAINT),
+        (_taint, ActionType.UPDATE_NODE_TAINT),
         (_grow, ActionType.UPDATE_NODE_ALLOCATABLE),
         (_become_ready, ActionType.UPDATE_NODE_CONDITION),
         (_annotate, ActionType.UPDATE_NODE_ANNOTATION),
@@ -54,6 +54,13 @@ def test_each_change_of_a_node_is_its_own_action(
     old, new = make_node("n"), make_node("n")
     change(new)
     assert node_update_actions(old, new) == action
+
+
+def test_the_end_of_a_cordon_is_an_action_and_its_beginning_is_none() -> None:
+    cordoned = make_node("n")
+    cordoned.spec.unschedulable = True
+    assert node_update_actions(cordoned, make_node("n")) == ActionType.UPDATE_NODE_TAINT
+    assert not node_update_actions(make_node("n"), cordoned)
 
 
 def test_a_heartbeat_is_no_action() -> None:

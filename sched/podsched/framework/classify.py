@@ -45,8 +45,9 @@ def node_update_actions(old: v1.Node, new: v1.Node) -> ActionType:
         actions |= ActionType.UPDATE_NODE_ALLOCATABLE
     if old.metadata.labels != new.metadata.labels:
         actions |= ActionType.UPDATE_NODE_LABEL
-    # A cordon counts as a taint, as in kube-scheduler: tolerations may cover it.
-    if old.spec.unschedulable != new.spec.unschedulable or old.spec.taints != new.spec.taints:
+    # The end of a cordon counts as a taint, as in kube-scheduler; its beginning helps no pod.
+    uncordoned = old.spec.unschedulable and not new.spec.unschedulable
+    if uncordoned or old.spec.taints != new.spec.taints:
         actions |= ActionType.UPDATE_NODE_TAINT
     if condition_statuses(old) != condition_statuses(new):
         actions |= ActionType.UPDATE_NODE_CONDITION
