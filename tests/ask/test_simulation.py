@@ -81,7 +81,7 @@ def test_when_a_filter_fails_on_a_node_the_nodes_that_passed_are_named_all_the_s
 def test_when_scoring_fails_the_feasible_nodes_are_named_with_the_error() -> None:
     result = failing_at("score")
     assert result["feasible"] == ["a", "b"]
-    assert result["scoreError"] == 'plugin "FailsOn" failed with: broken'
+    assert result["scoreError"] == 'running Score plugins: plugin "FailsOn" failed with: broken'
     assert "score" not in result
 
 

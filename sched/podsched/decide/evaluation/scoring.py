@@ -18,11 +18,12 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
 
 PRE_SCORE_WORDING = 'running PreScore plugin "{}"'
-SCORE_WORDING = 'plugin "{}" failed with'
-NORMALIZE_WORDING = 'plugin "{}" failed with'
-#: kube-scheduler's text, word for word.
+#: kube-scheduler's texts, word for word.
+SCORE_WORDING = 'running Score plugins: plugin "{}" failed with'
+NORMALIZE_WORDING = 'running Normalize on Score plugins: plugin "{}" failed with'
 OUT_OF_RANGE = (
-    'plugin "{}" returns an invalid score {}, it should in the range of [{}, {}] after normalizing'
+    'applying score defaultWeights on Score plugins: plugin "{}" returns an invalid score {}, '
+    "it should in the range of [{}, {}] after normalizing"
 )
 
 
