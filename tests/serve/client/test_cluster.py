@@ -15,7 +15,7 @@ from podsched.api.objects import (
     PodCondition,
     PodDisruptionBudget,
 )
-from podsched.serve.client.cluster import Cluster
+from podsched.serve.client.cluster import Cluster, eviction
 from podsched.serve.client.errors import FenceLost, NotFound
 from podsched.serve.client.informer import Batch
 from podsched.testing.fake_cluster import FakeCluster
@@ -328,3 +328,9 @@ async def test_a_namespace_goes_once_it_is_empty(subject: Subject) -> None:
     assert await subject.cluster.delete_collection("Pod", "shop", fence=fence) == 1
     await subject.cluster.delete_many([request], fence=fence)
     assert await gone(subject, "Namespace", "shop")
+
+
+def test_an_eviction_names_the_generation_of_the_pod_that_is_evicted() -> None:
+    item = pod("web")
+    item.metadata.generation = 2
+    assert eviction(item, "Tested", "a test").condition.observed_generation == 2

@@ -30,6 +30,14 @@ def test_the_condition_says_that_and_why_the_pod_is_not_scheduled() -> None:
     assert not patch.HasField("nominated_node_name")
 
 
+def test_the_condition_names_the_generation_of_the_pod_that_was_tried() -> None:
+    pod = pod_info("a")
+    pod.pod.metadata.generation = 3
+    patch = status_patch(pod, Failure(REASON_UNSCHEDULABLE, TEXT))
+    assert patch is not None
+    assert patch.conditions[0].observed_generation == 3
+
+
 def test_nothing_is_written_when_the_status_says_it_already() -> None:
     assert status_patch(told(), Failure(REASON_UNSCHEDULABLE, TEXT)) is None
     assert status_patch(told(), Failure(REASON_UNSCHEDULABLE, TEXT, "")) is None

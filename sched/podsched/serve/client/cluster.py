@@ -117,7 +117,13 @@ def eviction(pod: Pod, reason: str, message: str, *, grace: int | None = None) -
 
     ``reason`` and ``message`` are those of the condition DisruptionTarget; no condition if "".
     """
-    target = PodCondition(type=DISRUPTION_TARGET, status=TRUE, reason=reason, message=message)
+    target = PodCondition(
+        type=DISRUPTION_TARGET,
+        status=TRUE,
+        reason=reason,
+        message=message,
+        observed_generation=pod.metadata.generation,
+    )
     return v1.EvictRequest(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,

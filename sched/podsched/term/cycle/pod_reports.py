@@ -33,10 +33,14 @@ def patch_of(pod: ObjectMeta) -> api_pb2.PodStatusPatch:
     return api_pb2.PodStatusPatch(namespace=pod.namespace, name=pod.name, uid=pod.uid)
 
 
-def not_scheduled(failure: Failure) -> v1.PodCondition:
+def not_scheduled(failure: Failure, pod: ObjectMeta) -> v1.PodCondition:
     """Return the condition of a pod that was not scheduled."""
     return v1.PodCondition(
-        type=POD_SCHEDULED, status=FALSE, reason=failure.reason, message=failure.message
+        type=POD_SCHEDULED,
+        status=FALSE,
+        reason=failure.reason,
+        message=failure.message,
+        observed_generation=pod.generation,
     )
 
 
@@ -54,7 +58,7 @@ def status_patch(pod: PodInfo, failure: Failure) -> api_pb2.PodStatusPatch | Non
     if same and (nominated is None or nominated == pod.pod.status.nominated_node_name):
         return None
     patch = patch_of(pod.pod.metadata)
-    patch.conditions.append(not_scheduled(failure))
+    patch.conditions.append(not_scheduled(failure, pod.pod.metadata))
     if nominated is not None:
         patch.nominated_node_name = nominated
     return patch
@@ -97,7 +101,8 @@ class PodReports:
                 controller=scheduler,
             )
             patch = patch_of(metadata)
-            patch.conditions.append(not_scheduled(Failure(REASON_SCHEDULER_ERROR, message)))
+            failure = Failure(REASON_SCHEDULER_ERROR, message)
+            patch.conditions.append(not_scheduled(failure, metadata))
             self._statuses.submit(patch)
 
     def record(self, pod: PodInfo, message: str) -> None:
