@@ -638,10 +638,25 @@ async def test_preemption_helps_where_the_extender_says_failed_and_not_where_unr
         await asyncio.sleep(0.5)
         # The pod fits beside the others: there is no pod that the plugins would evict.
         assert world.scheduled("high").message == (
-            "0/2 nodes are available: 1 crowded, 1 wrong place. no new claims to deallocate, "
-            "preemption: 0/2 nodes are available: 1 Preemption is not helpful for scheduling, "
-            '1 expected at least one victim pod on node "n1".'
+            "0/2 nodes are available: 1 crowded, 1 wrong place. "
+            'preemption: expected at least one victim pod on node "n1"'
         )
+
+
+async def test_dry_runs_that_evict_nobody_on_several_nodes_are_all_told() -> None:
+    world, (first,) = extended({"filterVerb": "filter"})
+    first.answers["filter"] = lambda args: {"FailedNodes": {"n1": "no", "n2": "no"}}
+    async with world.running():
+        for name in ("n1", "n2"):
+            world.node(name)
+            world.pod(f"low-{name}", on=name)
+        await asyncio.sleep(0.5)
+        world.pod("high", priority=10)
+        await asyncio.sleep(0.5)
+        _, preemption = world.scheduled("high").message.split("preemption: ")
+        text = 'expected at least one victim pod on node "{}"'
+        assert preemption.startswith("[") and preemption.endswith("]")
+        assert sorted(preemption[1:-1].split(", ")) == [text.format("n1"), text.format("n2")]
 
 
 # ------------------------------------------------------------------ bind

@@ -26,7 +26,7 @@ from podsched.framework.plugin import CycleState, FilterRunner, Handle, PostFilt
 from podsched.framework.pod_groups import PodGroup, VictimSearch
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import DryRunPlan, DryRuns, PreemptionReport, VictimUids
-from podsched.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
+from podsched.framework.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 from podsched.framework.verdicts import Rows
 from podsched.plugins.default_preemption.dry_run import BUDGET, Budgets, DryRun, cost, dry_run
 from podsched.plugins.default_preemption.dry_run_cache import Found
@@ -110,7 +110,10 @@ class DefaultPreemption:
         best = None if found is None else found.best()
         if found is not None and best is not None:
             return found, best
-        message = _fit_error(runner, DryRun() if found is None else found.results())
+        results = DryRun() if found is None else found.results()
+        if failures := _failures(results):
+            return PostFilterResult(error(PREFIX + failures))
+        message = _fit_error(runner, results)
         return PostFilterResult(unschedulable(PREFIX + message), nominated_node_name="")
 
     def choose_candidate(
@@ -241,6 +244,12 @@ def _after_pod_deleted(pod: PodInfo, old: Any, new: Any) -> QueueingHint:
     # While evictions are under way, PreEnqueue keeps the pod out of activeQ. Afterwards any deleted
     # pod may have made room.
     return QueueingHint.QUEUE
+
+
+def _failures(found: DryRun) -> str:
+    """Return the errors of dry runs, as Go prints several of them; "" without any."""
+    errors = [status.message for status in found.rejected.values() if status.code is Code.ERROR]
+    return f"[{', '.join(dict.fromkeys(errors))}]" if len(errors) > 1 else "".join(errors)
 
 
 def _fit_error(runner: FilterRunner, found: DryRun) -> str:
