@@ -67,6 +67,15 @@ def test_the_shortest_toleration_of_all_taints_decides(world: ControllerWorld) -
     assert world.evicted == [(POD, 2)]
 
 
+def test_the_first_toleration_of_a_taint_decides(world: ControllerWorld) -> None:
+    pod = tolerating(a=4)
+    pod.spec.tolerations.add(key="a", operator="Exists", toleration_seconds=2)
+    world.put(pod)
+    world.put(tainted("a"))
+    world.wait(10)
+    assert world.evicted == [(POD, 4)]
+
+
 def test_a_pod_that_is_told_of_before_a_new_taint_of_its_node_is_no_riddle(
     world: ControllerWorld,
 ) -> None:

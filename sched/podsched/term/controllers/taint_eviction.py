@@ -60,18 +60,17 @@ def leaving_time(
     bound = latest_time(_bound_at(pod), pod_seen)
     times: list[float] = []
     for taint in taints:
-        covering = [t for t in pod.spec.tolerations if tolerates(t, taint)]
-        if not covering:
+        # The first decides, even if a later one is shorter (GetMatchingTolerations).
+        covering = next((t for t in pod.spec.tolerations if tolerates(t, taint)), None)
+        if covering is None:
             return 0.0
-        limited = [t.toleration_seconds for t in covering if t.HasField("toleration_seconds")]
-        if not limited:
+        if not covering.HasField("toleration_seconds"):
             continue
-        shortest = min(limited)
-        if shortest <= 0:
+        if covering.toleration_seconds <= 0:
             return 0.0
         added = taint.time_added if taint.HasField("time_added") else None
         start = max(bound, latest_time(added, taint_seen[taint_id(taint)]))
-        times.append(start + shortest)
+        times.append(start + covering.toleration_seconds)
     return min(times, default=None)
 
 
