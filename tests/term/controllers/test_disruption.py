@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from podsched.api.objects import (
+    Deployment,
     Pod,
     PodDisruptionBudget,
     PodDisruptionBudgetStatus,
@@ -24,17 +25,27 @@ def budget(name: str = "web", **spec: str) -> PodDisruptionBudget:
     return item
 
 
-def replica_set(replicas: int) -> ReplicaSet:
+def replica_set(replicas: int, name: str = "rs", deployment: str = "") -> ReplicaSet:
     item = ReplicaSet()
-    item.metadata.name = "rs"
+    item.metadata.name = name
     item.metadata.namespace = "default"
-    item.metadata.uid = "rs-uid"
+    item.metadata.uid = f"{name}-uid"
     item.spec.replicas = replicas
+    if deployment:
+        item.metadata.owner_references.add(
+            api_version="apps/v1",
+            kind="Deployment",
+            name=deployment,
+            uid=f"{deployment}-uid",
+            controller=True,
+        )
     return item
 
 
-def owned(pod: Pod) -> Pod:
-    pod.metadata.owner_references.add(kind="ReplicaSet", name="rs", uid="rs-uid", controller=True)
+def owned(pod: Pod, kind: str = "ReplicaSet", name: str = "rs", version: str = "apps/v1") -> Pod:
+    pod.metadata.owner_references.add(
+        api_version=version, kind=kind, name=name, uid=f"{name}-uid", controller=True
+    )
     return pod
 
 
@@ -95,10 +106,50 @@ def test_a_controller_that_does_not_exist_allows_no_disruption(world: Controller
     world.put(owned(bound_pod("a", "n1", app="web")))
     world.settle()
     assert status(world).disruptions_allowed == 0
+    assert status(world).observed_generation == 0, "no eviction counts on it"
     assert [c.reason for c in status(world).conditions] == ["SyncFailed"]
     world.put(replica_set(1))
     world.settle()
     assert numbers(world) == (1, 1, 0, 1)
+
+
+def test_the_replicas_of_a_deployment_count_once_during_a_rollout(world: ControllerWorld) -> None:
+    deployment = Deployment()
+    deployment.metadata.name, deployment.metadata.namespace = "d", "default"
+    deployment.metadata.uid = "d-uid"
+    deployment.spec.replicas = 3
+    for item in (deployment, replica_set(3, "old", "d"), replica_set(1, "new", "d")):
+        world.put(item)
+    world.put(budget(max_unavailable="1"))
+    for name, of in (("a", "old"), ("b", "old"), ("c", "old"), ("d", "new")):
+        world.put(owned(bound_pod(name, "n1", app="web"), name=of))
+    world.settle()
+    assert numbers(world) == (3, 4, 2, 2)
+
+
+def test_a_replica_set_whose_deployment_is_gone_counts_itself(world: ControllerWorld) -> None:
+    world.put(replica_set(2, deployment="d"))
+    world.put(budget(max_unavailable="1"))
+    world.put(owned(bound_pod("a", "n1", app="web")))
+    world.settle()
+    assert numbers(world) == (2, 1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "message"),
+    [
+        ("ReplicaSet", "apps/v1", 'found no controllers for pod "a"'),
+        ("Job", "batch/v1", "jobs.batch does not implement the scale subresource"),
+        ("Foo", "example.com/v1", 'no matches for kind "Foo" in version "example.com/v1"'),
+    ],
+)
+def test_the_status_says_why_the_expected_pods_are_unknown(
+    world: ControllerWorld, kind: str, version: str, message: str
+) -> None:
+    world.put(budget(max_unavailable="1"))
+    world.put(owned(bound_pod("a", "n1", app="web"), kind=kind, version=version))
+    world.settle()
+    assert [c.message for c in status(world).conditions] == [message]
 
 
 def test_terminating_and_evicted_pods_are_not_healthy(world: ControllerWorld) -> None:

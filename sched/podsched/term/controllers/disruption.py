@@ -8,8 +8,9 @@ New budgets, and budgets with a changed selector, are counted together in one pa
 in parts. Their status is not written before the pass ends.
 
 Pods without a controller count only for an integer minAvailable; percentages and maxUnavailable
-refer to the replicas of their controllers (ReplicaSet, StatefulSet, ReplicationController). If a
-controller does not exist, the status reports a failure and allows no disruption.
+refer to the replicas of their controllers (Deployment, ReplicaSet, StatefulSet,
+ReplicationController). If a controller does not exist, the status reports a failure and allows no
+disruption.
 """
 
 from __future__ import annotations
@@ -21,18 +22,21 @@ from typing import Final
 from podsched.api.disruption_budgets import selector_of
 from podsched.api.objects import (
     AnyObject,
+    Deployment,
+    OwnerReference,
     Pod,
     PodDisruptionBudget,
     ReplicaSet,
     ReplicationController,
     StatefulSet,
 )
-from podsched.api.owners import SCALED_KINDS
+from podsched.api.owners import SCALED_KINDS, controller_of, owner_kind
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects, QueueController, Ref, find
 from podsched.term.controllers.disruption_status import (
     Counts,
     Owner,
+    Scale,
     member_of,
     new_status,
     status_patch,
@@ -44,6 +48,7 @@ from podsched.term.controllers.write_queues import Writes
 #: Max pods counted for new budgets per call of ``work``: 5 ms.
 _MOST_PODS: Final = 500
 _BUDGET: Final = "PodDisruptionBudget"
+_Scaled = Deployment | ReplicaSet | StatefulSet | ReplicationController
 
 
 class DisruptionController(QueueController):
@@ -107,14 +112,24 @@ class DisruptionController(QueueController):
         if patch is not None:
             self._writes.send(key, patch, self._queue.adder(ref))
 
-    def _scale(self, namespace: str, owner: Owner) -> int | None:
-        """Return the replicas that a controller asks for; None if it does not exist."""
-        if owner.kind not in SCALED_KINDS:
-            return None
-        found = self._objects.get(owner.kind, f"{namespace}/{owner.name}")
-        if not isinstance(found, ReplicaSet | StatefulSet | ReplicationController):
-            return None
-        return found.spec.replicas if found.metadata.uid == owner.uid else None
+    def _scale(self, namespace: str, owner: Owner) -> Scale | str:
+        """Return the scale of a controller; that of a Deployment for each of its ReplicaSets."""
+        reference = OwnerReference(api_version=owner.api_version, kind=owner.kind)
+        kind = owner_kind(reference)
+        if kind is None:
+            return f'no matches for kind "{owner.kind}" in version "{owner.api_version}"'
+        if kind.name not in SCALED_KINDS:
+            resource = f"{kind.plural}.{kind.group}".rstrip(".")
+            return f"{resource} does not implement the scale subresource"
+        found = self._objects.get(kind.name, f"{namespace}/{owner.name}")
+        if not isinstance(found, _Scaled) or found.metadata.uid != owner.uid:
+            return ""
+        whole = controller_of(found.metadata) if isinstance(found, ReplicaSet) else None
+        if whole is not None and whole.kind == "Deployment":
+            deployment = find(self._objects, Deployment, f"{namespace}/{whole.name}")
+            if deployment is not None and deployment.metadata.uid == whole.uid:
+                found = deployment
+        return Scale(found.metadata.uid, found.spec.replicas)
 
     def _budget_changed(self, key: str, budget: AnyObject | None) -> None:
         namespace = key.partition("/")[0]

@@ -42,9 +42,21 @@ DELETION_TIMEOUT = 120.0
 class Owner(NamedTuple):
     """The controller of a pod."""
 
+    api_version: str
     kind: str
     name: str
     uid: str
+
+
+class Scale(NamedTuple):
+    """How many pods a controller asks for; ``uid`` is that of its own controller, if it has one."""
+
+    uid: str
+    replicas: int
+
+
+#: Returns the scale of a controller; else why it has none, "" if it does not exist.
+ScaleOf = Callable[[Owner], Scale | str]
 
 
 class Member(NamedTuple):
@@ -96,25 +108,22 @@ def member_of(pod: Pod) -> Member:
     return Member(
         is_pod_ready(pod),
         is_terminating(pod),
-        None if owner is None else Owner(owner.kind, owner.name, owner.uid),
+        None if owner is None else Owner(owner.api_version, owner.kind, owner.name, owner.uid),
     )
 
 
 def new_status(
-    budget: PodDisruptionBudget, counts: Counts, scale: Callable[[Owner], int | None], now: float
+    budget: PodDisruptionBudget, counts: Counts, scale: ScaleOf, now: float
 ) -> tuple[PodDisruptionBudgetStatus, float | None]:
-    """Return the status of a budget, and the Unix time at which it changes without an event.
-
-    ``scale`` returns the replicas that a controller asks for, None if it does not exist.
-    """
+    """Return the status of a budget, and the Unix time at which it changes without an event."""
     status = copy_of(budget.status)
-    status.observed_generation = budget.metadata.generation
     found = _expected(budget, counts, scale)
-    if isinstance(found, Owner):
+    if isinstance(found, str):
+        # As failSafe: the rest stays, so that no eviction counts on an old status.
         status.disruptions_allowed = 0
-        message = f"found no controllers for pods of {found.kind} {found.name!r}"
-        set_budget_condition(status, FALSE, "SyncFailed", message, timestamp(now, whole=True))
+        set_budget_condition(status, FALSE, "SyncFailed", found, timestamp(now, whole=True))
         return status, None
+    status.observed_generation = budget.metadata.generation
     recheck, disrupted_healthy = _keep_disrupted(status, counts, now)
     status.expected_pods = found.expected
     status.desired_healthy = found.desired
@@ -125,24 +134,24 @@ def new_status(
     return status, recheck
 
 
-def _expected(
-    budget: PodDisruptionBudget, counts: Counts, scale: Callable[[Owner], int | None]
-) -> Scaled | Owner:
-    """Return the expected number of pods, or the controller that does not exist."""
+def _expected(budget: PodDisruptionBudget, counts: Counts, scale: ScaleOf) -> Scaled | str:
+    """Return the expected number of pods, or why it is unknown."""
     spec = budget.spec
     if spec.HasField("min_available") and not spec.min_available.endswith("%"):
         return Scaled(len(counts.members), int(spec.min_available))
-    total = 0
+    if not spec.HasField("max_unavailable") and not spec.HasField("min_available"):
+        return Scaled(0, 0)
+    replicas: dict[str, int] = {}
     for owner in counts.owners:
-        replicas = scale(owner)
-        if replicas is None:
-            return owner
-        total += replicas
+        found = scale(owner)
+        if isinstance(found, str):
+            pod = next(name for name, of in counts.members.items() if of.owner == owner)
+            return found or f'found no controllers for pod "{pod}"'
+        replicas[found.uid] = found.replicas
+    total = sum(replicas.values())
     if spec.HasField("max_unavailable"):
         return Scaled(total, max(0, total - scaled_value(spec.max_unavailable, total)))
-    if spec.HasField("min_available"):
-        return Scaled(total, scaled_value(spec.min_available, total))
-    return Scaled(0, 0)
+    return Scaled(total, scaled_value(spec.min_available, total))
 
 
 def _keep_disrupted(
