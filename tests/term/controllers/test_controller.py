@@ -24,7 +24,7 @@ IGNORING: dict[str, Callable[[ControllerWorld], Controller]] = {
     "device taints": lambda world: DeviceTaintEvictionController(
         world, world, world, world.metrics
     ),
-    "disruption budgets": lambda world: DisruptionController(world, world),
+    "disruption budgets": lambda world: DisruptionController(world, world, world),
     "ephemeral volumes": lambda world: EphemeralVolumeController(world, world, world),
     "garbage": lambda world: GarbageCollector(world, world),
     "jobs": lambda world: JobController(world, world, world),

@@ -64,7 +64,7 @@ def numbers(world: ControllerWorld) -> tuple[int, int, int, int]:
 @pytest.fixture
 def world() -> ControllerWorld:
     world = ControllerWorld()
-    world.start(DisruptionController(world, world))
+    world.start(DisruptionController(world, world, world))
     return world
 
 
@@ -150,6 +150,42 @@ def test_the_status_says_why_the_expected_pods_are_unknown(
     world.put(owned(bound_pod("a", "n1", app="web"), kind=kind, version=version))
     world.settle()
     assert [c.message for c in status(world).conditions] == [message]
+    why = f"Failed to calculate the number of expected pods: {message}"
+    assert world.events[-1] == (
+        f"PodDisruptionBudget web Warning CalculateExpectedPodCountFailed: {why}"
+    )
+
+
+def test_an_event_says_that_a_budget_selects_no_pod(world: ControllerWorld) -> None:
+    world.put(budget(min_available="1"))
+    world.settle()
+    none = "PodDisruptionBudget web Normal NoPods: No matching pods found"
+    assert world.events == [none]
+    world.put(bound_pod("a", "n1", app="web"))
+    world.settle()
+    assert world.events == [none]
+    world.remove("Pod", "default/a")
+    world.settle()
+    assert world.events == [none, none]
+
+
+def test_an_event_says_that_a_share_of_pods_without_a_controller_is_unknown(
+    world: ControllerWorld,
+) -> None:
+    item = budget(max_unavailable="1")
+    item.spec.selector.match_expressions.add(key="tier", operator="In", values=["x", "y"])
+    world.put(item)
+    world.put(bound_pod("a", "n1", app="web", tier="x"))
+    world.settle()
+    assert world.events == [
+        "PodDisruptionBudget web Warning UnmanagedPods: Pods selected by this PodDisruptionBudget "
+        "(selector: &LabelSelector{MatchLabels:map[string]string{app: web,},"
+        "MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:tier,"
+        "Operator:In,Values:[x y],},},}) were found to be unmanaged. As a result, the status of "
+        "the PDB cannot be calculated correctly, which may result in undefined behavior. To "
+        'account for these pods please set ".spec.minAvailable" field of the PDB to an integer '
+        "value."
+    ]
 
 
 def test_terminating_and_evicted_pods_are_not_healthy(world: ControllerWorld) -> None:
@@ -176,6 +212,10 @@ def test_an_eviction_that_never_happened_is_forgotten_after_two_minutes(
     world.wait(121, step=1)
     assert numbers(world) == (1, 1, 0, 1)
     assert not status(world).disrupted_pods
+    assert world.events == [
+        "Pod a Warning NotDeleted: Pod was expected by PDB default/default to be deleted but it "
+        "wasn't"
+    ]
 
 
 def test_an_evicted_pod_that_goes_is_forgotten(world: ControllerWorld) -> None:
@@ -218,7 +258,7 @@ def test_a_new_leader_counts_what_is_there() -> None:
     world = ControllerWorld()
     world.put(budget(min_available="1"))
     world.put(bound_pod("a", "n1", app="web"))
-    world.start(DisruptionController(world, world))
+    world.start(DisruptionController(world, world, world))
     assert numbers(world) == (1, 1, 1, 0)
 
 

@@ -70,7 +70,7 @@ def expected_pods(world: ControllerWorld) -> Iterator[int]:
 
 def test_a_new_leader_looks_at_each_pod_once_however_many_budgets_there_are() -> None:
     world = crowded(budgets=100, pods=500)
-    world.start(DisruptionController(world, world))
+    world.start(DisruptionController(world, world, world))
     assert world.pods.visits <= 500
     assert set(expected_pods(world)) == {5}
 
@@ -78,14 +78,14 @@ def test_a_new_leader_looks_at_each_pod_once_however_many_budgets_there_are() ->
 def test_a_new_leader_gives_way_while_it_counts() -> None:
     world = crowded(budgets=10, pods=3000)
     most = 0
-    for _ in world.starting(DisruptionController(world, world)):
+    for _ in world.starting(DisruptionController(world, world, world)):
         most, world.pods.visits = max(most, world.pods.visits), 0
     assert most <= 200
 
 
 def test_budgets_that_come_together_are_counted_together_and_in_turns() -> None:
     world = crowded(budgets=100, pods=5000)
-    world.start(DisruptionController(world, world))
+    world.start(DisruptionController(world, world, world))
     world.pods.visits = 0
     for number in range(50):
         world.put(budget(f"new-{number}", {"match_labels": {"app": "app-0"}}))
@@ -104,7 +104,7 @@ def test_a_change_of_a_pod_is_put_to_the_budgets_that_ask_for_its_labels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = crowded(budgets=100, pods=0)
-    world.start(DisruptionController(world, world))
+    world.start(DisruptionController(world, world, world))
     puts: list[str] = []
     put = Counts.put
 
@@ -175,7 +175,7 @@ def test_counts_are_those_of_a_plain_reading_whatever_happens_when(
     for step in before:
         if step[0] != "work":
             take(world, step)
-    world.controller = controller = DisruptionController(world, world)
+    world.controller = controller = DisruptionController(world, world, world)
     coming = iter(during)
     for _ in world.starting(controller):
         if (step := next(coming, None)) is not None and step[0] != "work":

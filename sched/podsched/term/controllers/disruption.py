@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
+from podsched.api.conditions import is_terminating
 from podsched.api.disruption_budgets import selector_of
 from podsched.api.objects import (
     AnyObject,
@@ -26,6 +27,7 @@ from podsched.api.objects import (
     OwnerReference,
     Pod,
     PodDisruptionBudget,
+    PodDisruptionBudgetStatus,
     ReplicaSet,
     ReplicationController,
     StatefulSet,
@@ -39,11 +41,13 @@ from podsched.term.controllers.disruption_status import (
     Scale,
     member_of,
     new_status,
+    notes_of,
     status_patch,
 )
 from podsched.term.controllers.pod_pass import PodPass
 from podsched.term.controllers.selector_index import SelectorIndex
 from podsched.term.controllers.write_queues import Writes
+from podsched.term.writes.event_recorder import EventRecorder
 
 #: Max pods counted for new budgets per call of ``work``: 5 ms.
 _MOST_PODS: Final = 500
@@ -58,8 +62,9 @@ class DisruptionController(QueueController):
     kinds = (_BUDGET, "Pod", *SCALED_KINDS)
     most_at_once = 100  # 1 ms.
 
-    def __init__(self, objects: Objects, writes: Writes) -> None:
+    def __init__(self, objects: Objects, writes: Writes, recorder: EventRecorder) -> None:
         super().__init__(objects, writes)
+        self._recorder = recorder
         self._budgets: dict[str, SelectorIndex[Counts]] = {}
         """By namespace."""
         self._uncounted = PodPass(objects, writes, self._count)
@@ -111,6 +116,29 @@ class DisruptionController(QueueController):
         patch = status_patch(budget, status)
         if patch is not None:
             self._writes.send(key, patch, self._queue.adder(ref))
+            self._record(budget, counts, status)
+
+    def _record(
+        self, budget: PodDisruptionBudget, counts: Counts, status: PodDisruptionBudgetStatus
+    ) -> None:
+        """Record the events about a new status; Kubernetes repeats them for an unchanged one."""
+        record = partial(self._recorder.record, controller="controllermanager")
+        for note in notes_of(budget, counts, status):
+            record(
+                budget.metadata,
+                type_=note.type,
+                reason=note.reason,
+                message=note.message,
+                kind=_BUDGET,
+            )
+        namespace = budget.metadata.namespace
+        for name in budget.status.disrupted_pods:
+            pod = find(self._objects, Pod, f"{namespace}/{name}")
+            if name in status.disrupted_pods or pod is None or is_terminating(pod):
+                continue
+            # Kubernetes names the namespace twice, in place of the budget.
+            message = f"Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't"
+            record(pod.metadata, type_="Warning", reason="NotDeleted", message=message)
 
     def _scale(self, namespace: str, owner: Owner) -> Scale | str:
         """Return the scale of a controller; that of a Deployment for each of its ReplicaSets."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from podsched.api.codec import write
 from podsched.api.conditions import (
+    DISRUPTION_ALLOWED,
     FALSE,
+    condition_of,
     is_pod_ready,
     is_terminating,
     set_budget_condition,
@@ -22,6 +24,7 @@ from podsched.api.conditions import (
 from podsched.api.disruption_budgets import scaled_value
 from podsched.api.objects import (
     Condition,
+    LabelSelector,
     Pod,
     PodDisruptionBudget,
     PodDisruptionBudgetStatus,
@@ -35,6 +38,13 @@ from podsched.lib.due_times import earliest
 from podsched.serve.client.cluster import object_patch
 from podsched.v1.api_pb2 import PatchRequest
 
+_SYNC_FAILED: Final = "SyncFailed"
+_UNMANAGED: Final = (
+    "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a "
+    "result, the status of the PDB cannot be calculated correctly, which may result in undefined "
+    'behavior. To account for these pods please set ".spec.minAvailable" field of the PDB to an '
+    "integer value."
+)
 DELETION_TIMEOUT = 120.0
 """Seconds for which an evicted pod counts as disrupted while its deletion is not seen."""
 
@@ -121,7 +131,7 @@ def new_status(
     if isinstance(found, str):
         # As failSafe: the rest stays, so that no eviction counts on an old status.
         status.disruptions_allowed = 0
-        set_budget_condition(status, FALSE, "SyncFailed", found, timestamp(now, whole=True))
+        set_budget_condition(status, FALSE, _SYNC_FAILED, found, timestamp(now, whole=True))
         return status, None
     status.observed_generation = budget.metadata.generation
     recheck, disrupted_healthy = _keep_disrupted(status, counts, now)
@@ -152,6 +162,47 @@ def _expected(budget: PodDisruptionBudget, counts: Counts, scale: ScaleOf) -> Sc
     if spec.HasField("max_unavailable"):
         return Scaled(total, max(0, total - scaled_value(spec.max_unavailable, total)))
     return Scaled(total, scaled_value(spec.min_available, total))
+
+
+class Note(NamedTuple):
+    """An event about a budget."""
+
+    type: str
+    reason: str
+    message: str
+
+
+def notes_of(
+    budget: PodDisruptionBudget, counts: Counts, status: PodDisruptionBudgetStatus
+) -> list[Note]:
+    """Return the events that explain a new status."""
+    spec, found = budget.spec, []
+    if not counts.members:
+        found.append(Note("Normal", "NoPods", "No matching pods found"))
+    condition = condition_of(status, DISRUPTION_ALLOWED)
+    if condition is not None and condition.reason == _SYNC_FAILED:
+        message = f"Failed to calculate the number of expected pods: {condition.message}"
+        found.append(Note("Warning", "CalculateExpectedPodCountFailed", message))
+    elif (spec.max_unavailable or spec.min_available.endswith("%")) and any(
+        member.owner is None for member in counts.members.values()
+    ):
+        message = _UNMANAGED.format(_go_text(spec.selector))
+        found.append(Note("Warning", "UnmanagedPods", message))
+    return found
+
+
+def _go_text(selector: LabelSelector) -> str:
+    """Return a selector as Kubernetes' events show it."""
+    labels = "".join(f"{key}: {value}," for key, value in sorted(selector.match_labels.items()))
+    expressions = "".join(
+        f"LabelSelectorRequirement{{Key:{of.key},Operator:{of.operator},"
+        f"Values:[{' '.join(of.values)}],}},"
+        for of in selector.match_expressions
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
 
 
 def _keep_disrupted(

@@ -81,7 +81,7 @@ class ControllerFactory:
     def throughout(self) -> list[Controller]:
         """Return the controllers that run throughout the term."""
         parts: _Parts = {
-            DisruptionController: (),
+            DisruptionController: (self.recorder,),
             NamespaceController: (),
             EphemeralVolumeController: (self.recorder,),
             PodGroupProtectionController: (),
