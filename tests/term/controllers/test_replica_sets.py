@@ -132,8 +132,15 @@ def test_pods_that_have_ended_are_replaced_and_stay(world: ControllerWorld) -> N
     assert stored(world).status.replicas == 1
 
 
+def of_deployment(item: ReplicaSet) -> ReplicaSet:
+    item.metadata.owner_references.add(
+        api_version="apps/v1", kind="Deployment", name="web", uid="d", controller=True
+    )
+    return item
+
+
 def test_the_least_useful_pods_are_deleted_first(world: ControllerWorld) -> None:
-    world.put(replica_set(replicas=4))
+    world.put(of_deployment(replica_set(replicas=4)))
     world.wait(2)
     pending, doubled, other, kept = pods(world)
     for pod, node in ((doubled, "n1"), (other, "n1"), (kept, "n2")):
@@ -147,19 +154,32 @@ def test_the_least_useful_pods_are_deleted_first(world: ControllerWorld) -> None
         left = now
 
 
+def test_without_a_deployment_pods_that_share_a_node_are_not_deleted_first(
+    world: ControllerWorld,
+) -> None:
+    world.put(replica_set(replicas=3))
+    world.wait(2)
+    doubled, other, last = pods(world)
+    for pod in (doubled, other):
+        runs(world, pod, "n1")
+    world.wait(100)
+    runs(world, last, "n2")
+    world.wait(1)
+    scale(world, 2)
+    assert {pod.spec.node_name for pod in pods(world)} == {"n1"}
+
+
 def test_pods_of_the_whole_deployment_count_when_a_node_is_chosen(world: ControllerWorld) -> None:
     for name in ("old", "new"):
-        item = replica_set(name, 2)
-        item.metadata.owner_references.add(
-            api_version="apps/v1", kind="Deployment", name="web", uid="d", controller=True
-        )
-        world.put(item)
+        world.put(of_deployment(replica_set(name, 2)))
     world.wait(2)
     of_old = [pod for pod in pods(world) if controlled(pod) == ["old"]]
     of_old.sort(key=lambda pod: pod.metadata.uid)  # Of equal pods, the first one would go.
     of_new = [pod for pod in pods(world) if controlled(pod) == ["new"]]
-    for pod, node in zip((*of_old, *of_new), ("n1", "n2", "n2", "n2"), strict=True):
-        runs(world, pod, node)
+    runs(world, of_old[0], "n1")
+    runs(world, of_old[1], "n2")
+    for pod in of_new:
+        runs(world, pod, "n2", ready=False)
     world.wait(1)
     scale(world, 1, "old")
     left = [pod.spec.node_name for pod in pods(world) if controlled(pod) == ["old"]]

@@ -189,10 +189,10 @@ def _finished_at(pod: Pod, ready: PodCondition | None) -> float:
     return float(metadata.creation_timestamp.seconds)
 
 
-def deletion_rank(pod: OwnedPod, ready_on_node: Counter[str], now: float) -> tuple[object, ...]:
+def deletion_rank(pod: OwnedPod, on_node: Counter[str], now: float) -> tuple[object, ...]:
     """Return a sort key: pods of a ReplicaSet with smaller keys are deleted first.
 
-    ready_on_node: how many ready pods of related owners are on each node. now: Unix time.
+    on_node: how many pods of related owners are on each node. now: Unix time.
     Source: ActivePodsWithRanks of pkg/controller/controller_utils.go. There, pods whose ready times
     are of the same magnitude are compared by uid; here their restarts are compared first.
     """
@@ -201,7 +201,7 @@ def deletion_rank(pod: OwnedPod, ready_on_node: Counter[str], now: float) -> tup
         _PHASES.get(pod.phase, 0),
         pod.ready_at is not None,
         pod.cost,
-        -ready_on_node[pod.node],
+        -on_node[pod.node],
         _magnitude(now - pod.ready_at) if pod.ready_at is not None else 0,
         -pod.restarts[0],
         -pod.restarts[1],

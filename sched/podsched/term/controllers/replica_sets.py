@@ -77,20 +77,19 @@ class ReplicaSetController(WorkloadController):
     def _least_useful(self, seen: _Seen, count: int) -> Sequence[OwnedPod]:
         if count == len(seen.active):
             return seen.active
-        ready_on_node = Counter(
-            pod.node
-            for uid in self._related(seen.item)
-            for pod in self._pods.of(uid).active()
-            if pod.ready_at is not None
-        )
-        rank = partial(deletion_rank, ready_on_node=ready_on_node, now=seen.now.wall)
+        related = self._related(seen.item)
+        on_node = Counter(pod.node for uid in related for pod in self._pods.of(uid).active())
+        rank = partial(deletion_rank, on_node=on_node, now=seen.now.wall)
         return heapq.nsmallest(count, seen.active, key=rank)
 
     def _related(self, item: ReplicaSet) -> list[str]:
-        """Return the uids of the ReplicaSets of the same Deployment, this one among them."""
+        """Return the uids of the ReplicaSets of the same Deployment, this one among them.
+
+        None without a Deployment: then, as in Kubernetes, pods that share a node rank as others.
+        """
         owner = controller_of(item.metadata)
         if owner is None:
-            return [item.metadata.uid]
+            return []
         others = [other.metadata for other in self._objects.objects("ReplicaSet").values()]
         return [
             other.uid
