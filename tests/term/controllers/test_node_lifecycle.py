@@ -13,7 +13,7 @@ NOT_READY = ["not-ready:NoExecute", "not-ready:NoSchedule"]
 
 
 def started(world: ControllerWorld) -> ControllerWorld:
-    world.start(NodeLifecycleController(world, world, ControllerSettings(), world.pods_on))
+    world.start(NodeLifecycleController(world, world, world, ControllerSettings(), world.pods_on))
     return world
 
 
@@ -153,6 +153,17 @@ def test_when_all_nodes_fall_silent_no_pod_is_evicted(world: ControllerWorld) ->
     assert world.taints("n3") == []
 
 
+def test_nodes_that_are_labelled_so_do_not_count_for_their_zone(world: ControllerWorld) -> None:
+    node = ready_node("n3")
+    node.metadata.labels["node.kubernetes.io/exclude-disruption"] = ""
+    world.put(node)
+    world.wait(5)
+    for name in ("n1", "n2"):
+        world.put(node_with(world.node(name), "False"))
+    live(world, 15, "n3")
+    assert world.taints("n1") == world.taints("n2") == ["not-ready:NoSchedule"]
+
+
 def test_a_node_given_up_already_is_spared_when_all_fall_silent(world: ControllerWorld) -> None:
     world.put(node_with(world.node("n1"), "False"))
     world.settle()
@@ -221,6 +232,21 @@ def test_pods_of_a_lost_node_are_not_ready(world: ControllerWorld) -> None:
     other = condition_of(world.pod("default/there").status, "Ready")
     assert other is not None
     assert other.status == "True"
+    assert world.events == [
+        "Node n1 Normal NodeNotReady: Node n1 status is now: NodeNotReady",
+        "Pod here Warning NodeNotReady: Node is not ready",
+    ]
+
+
+def test_pods_of_a_node_that_says_it_is_not_ready_stay_as_they_are(world: ControllerWorld) -> None:
+    world.put(bound_pod("here", "n1"))
+    world.put(node_with(world.node("n1"), "False"))
+    live(world, 56, "n2", "n3")
+    assert ready_status(world, "n1") == "Unknown"
+    condition = condition_of(world.pod("default/here").status, "Ready")
+    assert condition is not None
+    assert condition.status == "True"
+    assert not world.events
 
 
 def test_clocks_of_other_machines_do_not_matter(world: ControllerWorld) -> None:
@@ -266,7 +292,7 @@ def test_of_many_nodes_a_part_is_looked_at_in_one_go(monkeypatch: pytest.MonkeyP
         world.put(item)
     patched: list[str] = []
     monkeypatch.setattr(world, "send", lambda key, request, again: patched.append(key))
-    controller = NodeLifecycleController(world, world, ControllerSettings(), world.pods_on)
+    controller = NodeLifecycleController(world, world, world, ControllerSettings(), world.pods_on)
     for _ in world.starting(controller):
         assert not patched
     due = [controller.work(world.now) for _ in range(3)]

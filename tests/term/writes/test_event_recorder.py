@@ -87,6 +87,17 @@ async def test_an_event_may_be_about_a_workload() -> None:
     assert (about.api_version, about.kind, about.name) == ("apps/v1", "ReplicaSet", "web")
 
 
+async def test_an_event_about_a_node_is_in_the_default_namespace() -> None:
+    world = World()
+    world.recorder.record(
+        v1.ObjectMeta(name="n1"), type_="Normal", reason="R", message="m", kind="Node"
+    )
+    await world.recorder.flush()
+    [event] = world.new
+    assert event.metadata.namespace == "default"
+    assert not validate(KINDS["Event"], event)
+
+
 @pytest.mark.parametrize("action", ["Scheduling", ""])
 async def test_the_api_server_takes_events_with_and_without_an_action(action: str) -> None:
     world = World()

@@ -93,7 +93,7 @@ class ControllerFactory:
         made = self._made(parts, self.informer)
         evictors = (of.pods_on for of in made if isinstance(of, TaintEvictionController))
         pods_on = next(evictors, self._pods_on)
-        lifecycle: _Parts = {NodeLifecycleController: (self.settings, pods_on)}
+        lifecycle: _Parts = {NodeLifecycleController: (self.recorder, self.settings, pods_on)}
         return [*made, *self._made(lifecycle, self.informer)]
 
     def _made(self, parts: _Parts, objects: Objects) -> list[Controller]:

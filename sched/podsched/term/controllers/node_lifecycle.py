@@ -1,10 +1,10 @@
 """Set the conditions of silent nodes to Unknown, and taint nodes by their conditions.
 
     the node                                 is changed thus
-    silent for node_monitor_grace_period     Ready and the pressure conditions become Unknown
+    silent for node_monitor_grace_period     Ready and the pressure conditions become Unknown; if
+                                             it was Ready, its pods become not Ready
     Ready is False or Unknown                taint not-ready or unreachable: NoSchedule at once,
-                                             NoExecute at the rate of its zone; its pods become
-                                             not Ready
+                                             NoExecute at the rate of its zone
     memory, disk, PID pressure; no network;  the NoSchedule taint of that name
     unschedulable
     none of these                            the taints are removed
@@ -17,19 +17,22 @@ Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from podsched.api.conditions import NODE_READY, condition_of, is_node_ready, is_pod_ready
 from podsched.api.metadata_defaulting import NODE_LEASES
-from podsched.api.objects import Lease, Node, Pod
+from podsched.api.objects import Lease, Node, ObjectMeta, Pod
 from podsched.api.tolerations import NO_EXECUTE
 from podsched.config.settings import ControllerSettings
 from podsched.lib.token_bucket import TokenBucket
+from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Controller, Instant, Objects, find
 from podsched.term.controllers.node_health import Heartbeats, eviction_rates, zone_of
 from podsched.term.controllers.node_taints import (
     NO_EXECUTE_KEYS,
-    is_lost,
+    NOT_READY_REASON,
+    is_silent,
     no_execute_key,
     no_schedule_keys,
     node_patch,
@@ -39,7 +42,10 @@ from podsched.term.controllers.node_taints import (
 )
 from podsched.term.controllers.workqueue import WorkQueue
 from podsched.term.controllers.write_queues import Writes
+from podsched.term.writes.event_recorder import EventRecorder
 
+_EXCLUDED = "node.kubernetes.io/exclude-disruption"
+"""The label of nodes that do not count for the state of their zone."""
 _HELD_BACK_PERIOD = 1.0
 """Seconds between retries for nodes whose zone did not allow a NoExecute taint."""
 _AT_ONCE = 250
@@ -57,23 +63,28 @@ class NodeLifecycleController(Controller):
         self,
         objects: Objects,
         writes: Writes,
+        recorder: EventRecorder,
         settings: ControllerSettings,
         pods_on: Callable[[str], Iterable[str]],
     ) -> None:
         """``pods_on`` returns the keys of the pods bound to a node."""
         super().__init__(objects, writes)
+        self._recorder = recorder
         self._pods_on = pods_on
         self._settings = settings
         self._heartbeats = Heartbeats(
             settings.node_monitor_grace_period, 2 * settings.node_monitor_period
         )
         self._health: dict[str, tuple[str, bool]] = {}
-        """The zone of each node with a Ready condition, and whether that is True."""
+        """The zone of each node with a Ready condition, and whether that is True.
+
+        Without nodes that are labelled to be left out.
+        """
         self._buckets: dict[str, TokenBucket] = {}
         self._all_down = False
         self._queue = WorkQueue[str]()
         self._lost = WorkQueue[str]()
-        """Nodes that have become not Ready: their pods must be marked."""
+        """Nodes that have fallen silent: their pods must be marked."""
         self._tainted: set[str] = set()
         """Nodes that may have a NoExecute taint until they are Ready."""
         self._held_back: dict[str, None] = {}
@@ -90,15 +101,25 @@ class NodeLifecycleController(Controller):
         elif isinstance(item, Node):
             self._heartbeats.see_node(item, now)
             self._queue.add(name)
-            if condition_of(item.status, NODE_READY) is not None:
-                self._health[name] = (zone_of(item), is_node_ready(item.status))
-            if is_lost(item) and not (isinstance(event.old, Node) and is_lost(event.old)):
+            self._note_health(name, item)
+            old = event.old if isinstance(event.old, Node) else None
+            # Of a node that says itself that it is not Ready the kubelet reports the pods, too.
+            if is_silent(item) and (old is None or is_node_ready(old.status)):
                 self._lost.add(name)
+                if old is not None:
+                    message = f"Node {name} status is now: {NOT_READY_REASON}"
+                    self._record(item.metadata, "Normal", message)
         elif event.kind == "Node":
             self._heartbeats.forget(name)
             self._health.pop(name, None)
             self._held_back.pop(name, None)
             self._tainted.discard(name)
+
+    def _note_health(self, name: str, node: Node) -> None:
+        if _EXCLUDED in node.metadata.labels:
+            self._health.pop(name, None)
+        elif condition_of(node.status, NODE_READY) is not None:
+            self._health[name] = (zone_of(node), is_node_ready(node.status))
 
     def work(self, now: Instant) -> float | None:
         """Examine changed nodes, and all nodes once per period."""
@@ -174,10 +195,25 @@ class NodeLifecycleController(Controller):
         return ""
 
     def _mark_pods(self, name: str, node: Node, now: Instant) -> None:
-        if not is_lost(node):
+        if not is_silent(node):
             return
         for key in self._pods_on(name):
             pod = find(self._objects, Pod, key)
             if pod is not None and is_pod_ready(pod):
                 patch = not_ready_patch(pod, now.wall)
-                self._writes.send(key, patch, self._lost.adder(name))
+                done = partial(self._marked, pod.metadata)
+                self._writes.send(key, patch, self._lost.adder(name), done=done)
+
+    def _marked(self, pod: ObjectMeta, error: ClientError | None) -> None:
+        if error is None:
+            self._record(pod, "Warning", "Node is not ready", kind="Pod")
+
+    def _record(self, about: ObjectMeta, type_: str, message: str, kind: str = "Node") -> None:
+        self._recorder.record(
+            about,
+            type_=type_,
+            reason=NOT_READY_REASON,
+            message=message,
+            controller="node-controller",
+            kind=kind,
+        )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from podsched.api.codec import write
-from podsched.api.conditions import FALSE, NODE_READY, TRUE, UNKNOWN
+from podsched.api.conditions import FALSE, NODE_READY, TRUE, UNKNOWN, condition_of
 from podsched.api.objects import Node, NodeCondition, Pod, Taint, copy_of, timestamp
 from podsched.api.tolerations import (
     NO_EXECUTE,
@@ -127,6 +127,7 @@ def not_ready_patch(pod: Pod, now: float) -> PatchRequest:
     return object_patch(pod, {"status": {"conditions": conditions}})
 
 
-def is_lost(node: Node) -> bool:
-    """Whether the node's Ready condition is False or Unknown."""
-    return bool(no_execute_key(node.status.conditions))
+def is_silent(node: Node) -> bool:
+    """Whether the node's Ready condition is Unknown."""
+    ready = condition_of(node.status, NODE_READY)
+    return ready is not None and ready.status == UNKNOWN

@@ -17,6 +17,7 @@ from itertools import count
 from typing import NamedTuple
 
 from podsched.api.kinds import KINDS
+from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
@@ -170,7 +171,7 @@ class EventRecorder:
             reporting_instance=self._instance,
         )
         event.metadata.name = seen.event_name
-        event.metadata.namespace = record.namespace
+        event.metadata.namespace = record.namespace or DEFAULT_NAMESPACE
         event.involved_object.kind = record.kind
         event.involved_object.api_version = KINDS[record.kind].api_version
         event.involved_object.namespace = record.namespace
