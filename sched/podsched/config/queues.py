@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, get_args
 
-from podsched.config.errors import FieldError, duplicate, invalid, required
+from podsched.config.errors import FieldError, duplicate, invalid, not_supported, required
 from podsched.config.model import Duration, Int32, ListOf, Model, join, unless_empty
 
 FairStrategyName = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 _STRATEGIES: tuple[FairStrategyName, ...] = get_args(FairStrategyName)
+_STRATEGY_LISTS = (_STRATEGIES[:1], _STRATEGIES[1:], _STRATEGIES)
 
 
 def _negative(path: str, numbers: Mapping[str, float | None]) -> Iterator[FieldError]:
@@ -35,6 +36,11 @@ class FairSharing(Model):
         _STRATEGIES
     )
     """When a victim of another queue may be taken; tried in this order."""
+
+    def errors(self, path: str) -> Iterator[FieldError]:
+        if tuple(self.preemption_strategies) not in _STRATEGY_LISTS:
+            given, known = self.preemption_strategies, map(",".join, _STRATEGY_LISTS)
+            yield not_supported(join(path, "preemptionStrategies"), list(given), known)
 
 
 class AdmissionFairSharing(Model):
@@ -69,7 +75,7 @@ class RequeuingStrategy(Model):
 class WaitForPodsReady(Model):
     """Evict workloads whose pods are not ready in time; its presence turns this on."""
 
-    timeout: Annotated[Duration, unless_empty(300.0)] = 300.0
+    timeout: Annotated[Duration, unless_empty(1800.0)] = 1800.0
     """Seconds from the binding of the first pod until all pods have to be ready."""
     requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
 
@@ -142,6 +148,8 @@ class QueuesConfiguration(Model):
     def errors(self, path: str) -> Iterator[FieldError]:
         yield from self.resources.errors(join(path, "resources"))
         yield from self.backfill.errors(join(path, "backfill"))
+        if self.fair_sharing is not None:
+            yield from self.fair_sharing.errors(join(path, "fairSharing"))
         if self.admission_fair_sharing is not None:
             yield from self.admission_fair_sharing.errors(join(path, "admissionFairSharing"))
         if self.wait_for_pods_ready is not None:
