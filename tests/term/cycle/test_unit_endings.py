@@ -84,6 +84,17 @@ async def test_a_queue_that_drains_evicts_what_runs_and_admits_it_when_it_goes_o
         world.check()
 
 
+async def test_where_both_queues_drain_the_local_queue_is_why() -> None:
+    world = a_world()
+    async with world.running():
+        gang(world, "g", "team", 1, cpu=1)
+        await asyncio.sleep(1)
+        for kind in ("ClusterQueue", "LocalQueue"):
+            stop(world, kind, "HoldAndDrain")
+        await asyncio.sleep(1)
+        assert condition(world, "g", "Evicted")[:2] == ("True", "LocalQueueStopped")
+
+
 async def test_the_end_of_an_eviction_is_told_although_all_queues_are_read_again_then() -> None:
     world = a_world()
     async with world.running():
@@ -296,6 +307,18 @@ async def test_a_gang_that_is_late_too_often_is_deactivated_until_its_count_is_r
         await asyncio.sleep(5)
         assert bound(world) == ["third"]
         assert condition(world, "g", "Requeued")[:2] == ("True", "Reactivated")
+
+
+async def test_a_deactivated_gang_says_so_also_if_its_queue_is_stopped() -> None:
+    strategy = {"backoffLimitCount": 0}
+    world = a_world(waitForPodsReady={"timeout": "10s", "requeuingStrategy": strategy})
+    async with world.running():
+        gang(world, "g", "team", 1, cpu=1)
+        await asyncio.sleep(12)
+        stop(world, "ClusterQueue", "Hold")
+        members(world, "g", 1)
+        await asyncio.sleep(1)
+        assert condition(world, "g")[2].startswith("The workload is deactivated")
 
 
 async def test_a_group_without_a_pod_group_is_counted_until_it_is_deactivated() -> None:

@@ -30,8 +30,6 @@ class QueueState(NamedTuple):
     """The reason with which units are evicted, because a queue drains; "" if none drains."""
     problem: Problem | None
     """Why no unit can wait there."""
-    comes_first: bool
-    """Whether this comes before any problem of a unit itself."""
 
 
 class QueueStates:
@@ -55,7 +53,7 @@ class QueueStates:
 
 def find_problem(state: QueueState, requeuing: Requeuing, unit: Unit) -> Problem | None:
     """Return why a unit cannot wait in its queue; None if it can."""
-    why = "" if state.comes_first else requeuing.deactivated(unit.key)
+    why = requeuing.deactivated(unit.key)
     return Problem(Waiting.SUSPENDED, why) if why else state.problem
 
 
@@ -63,14 +61,14 @@ def _queue_state(books: Books, unit: Unit) -> QueueState:
     local = books.cluster.get("LocalQueue", unit.namespace, unit.local_queue)
     queue = books.cluster.get("ClusterQueue", "", unit.queue)
     drains = ""
-    if queue is not None and queue.spec.stop_policy == DRAINS:
-        drains = QUEUE_STOPPED
-    elif local is not None and local.spec.stop_policy == DRAINS:
+    if local is not None and local.spec.stop_policy == DRAINS:
         drains = LOCAL_QUEUE_STOPPED
-    if (stopped := _stopped(local, queue, unit)) is not None:
-        return QueueState(drains, stopped, comes_first=True)
-    assert queue is not None
-    return QueueState(drains, _refused(books, queue, unit), comes_first=False)
+    elif queue is not None and queue.spec.stop_policy == DRAINS:
+        drains = QUEUE_STOPPED
+    if (problem := _stopped(local, queue, unit)) is None:
+        assert queue is not None
+        problem = _refused(books, queue, unit)
+    return QueueState(drains, problem)
 
 
 def _stopped(local: LocalQueue | None, queue: ClusterQueue | None, unit: Unit) -> Problem | None:
