@@ -287,9 +287,8 @@ async def test_a_gang_that_is_late_too_often_is_deactivated_until_its_count_is_r
         assert bound(world) == []
         assert condition(world, "g", "Evicted") == (
             "True",
-            "Deactivated",
-            "The workload is deactivated (RequeuingLimitExceeded): its pods were not ready in time "
-            "too often",
+            "DeactivatedDueToRequeuingLimitExceeded",
+            "The workload is deactivated due to exceeding the maximum number of re-queuing retries",
         )
         spec = {"schedulingGroup": {"podGroupName": "g"}}
         job(world, "third", "team", cpu=1, spec=spec)
@@ -335,9 +334,8 @@ async def test_a_group_without_a_pod_group_is_counted_until_it_is_deactivated() 
             assert bound(world) == [name]
             await asyncio.sleep(12)
             assert bound(world) == []
-        assert not world.events("b", "EvictedDueToDeactivated")
-        [message] = world.events("c", "EvictedDueToDeactivated")
-        assert "RequeuingLimitExceeded" in message
+        assert world.events("b", "EvictedDueToPodsReadyTimeout")
+        assert world.events("c", "EvictedDueToDeactivatedDueToRequeuingLimitExceeded")
         assert world.events("d", "EvictedDueToPodsReadyTimeout")
 
 
@@ -386,6 +384,7 @@ async def test_victims_of_a_preemption_say_so_and_say_later_that_they_run_again(
         assert condition(world, "low", "Evicted") == ("True", "Preempted", message)
         assert condition(world, "low")[0] == "False"
         assert condition(world, "low", "Admitted")[0] == "False"
+        assert condition(world, "low", "Requeued") == ("True", "Preempted", message)
         spec = {"schedulingGroup": {"podGroupName": "low"}}
         for name in ("x", "y"):
             job(world, name, "team", gpu=4, spec=dict(spec))
@@ -395,6 +394,9 @@ async def test_victims_of_a_preemption_say_so_and_say_later_that_they_run_again(
         said = "False", "QuotaReserved", f"Previously: {message}"
         assert condition(world, "low", "Evicted") == said
         assert condition(world, "low", "Preempted") == said
+        # It could be admitted again from the end of its eviction on, 15 s before.
+        waited = [text.rpartition(" was ")[2] for text in world.events("low", "QuotaReserved")]
+        assert waited == ["0s", "15s"]
 
 
 async def test_the_events_of_a_pod_group_tell_that_it_waits_runs_and_is_evicted() -> None:
@@ -409,16 +411,24 @@ async def test_the_events_of_a_pod_group_tell_that_it_waits_runs_and_is_evicted(
         await asyncio.sleep(1)
         job(world, "high", "team", 10, gpu=8)
         await asyncio.sleep(15)
-        reserved = "Quota reserved in ClusterQueue team"
+        reserved = "Quota reserved in ClusterQueue team, wait time since queued was 0s"
+        admitted = "Admitted by ClusterQueue team, wait time since reservation was 0s"
         assert world.events("low", "QuotaReserved") == [reserved]
-        assert world.events("low", "Admitted") == ["The workload is admitted"]
+        assert world.events("low", "Admitted") == [admitted]
         [short] = world.events("other", "WaitingForQuota")
         assert "insufficient unused quota" in short
         [evicted] = world.events("low", "EvictedDueToPreempted")
         assert evicted.startswith("Preempted to accommodate a workload")
-        assert world.events("low", "Preempted") == [evicted]
+        priorities = (
+            "; preemptor effective priority: 10 (base: 10, boost: 0); "
+            "preemptee effective priority: 0 (base: 0, boost: 0)"
+        )
+        assert world.events("low", "Preempted") == [f"{evicted}{priorities}"]
+        group = world.cluster.object("PodGroup", "default/low")
+        assert isinstance(group, PodGroup)
+        victim = f"default/low (UID: {group.metadata.uid}) in ClusterQueue team"
         assert world.events("high", "PreemptedWorkload") == [
-            "Preempted default/low (InClusterQueue)"
+            f"Preempted workload {victim}{priorities}"
         ]
         stop(world, "ClusterQueue", "HoldAndDrain")
         await asyncio.sleep(1)
@@ -589,7 +599,7 @@ async def test_the_next_leader_knows_how_often_a_job_was_not_ready_in_time() -> 
         await asyncio.sleep(17)
         assert bound(after) == ["b"]
         await asyncio.sleep(15)
-        assert after.events("b", "EvictedDueToDeactivated")
+        assert after.events("b", "EvictedDueToDeactivatedDueToRequeuingLimitExceeded")
 
 
 async def test_a_pod_that_a_replica_set_makes_again_goes_to_the_end() -> None:
@@ -621,9 +631,8 @@ async def test_pods_of_a_job_back_off_longer_each_time_and_are_deactivated_at_th
             assert bound(world) == [name]
             await asyncio.sleep(12)
             assert bound(world) == []
-        assert not world.events("b", "EvictedDueToDeactivated")
-        [message] = world.events("c", "EvictedDueToDeactivated")
-        assert "RequeuingLimitExceeded" in message
+        assert world.events("b", "EvictedDueToPodsReadyTimeout")
+        assert world.events("c", "EvictedDueToDeactivatedDueToRequeuingLimitExceeded")
         assert world.events("d", "EvictedDueToPodsReadyTimeout")
 
 

@@ -38,9 +38,27 @@ async def test_a_gang_that_runs_for_longer_than_its_limit_is_deactivated() -> No
         assert bound(world) == ["g-0", "g-1"]
         await asyncio.sleep(5)
         assert bound(world) == []
-        text = "The workload is deactivated (MaximumExecutionTimeExceeded): it has run for 60 s"
-        assert condition(world, "g", "Evicted") == ("True", "Deactivated", text)
+        text = "The workload is deactivated due to exceeding the maximum execution time"
+        reason = "DeactivatedDueToMaximumExecutionTimeExceeded"
+        assert condition(world, "g", "Evicted") == ("True", reason, text)
+        assert world.events("g", f"EvictedDueTo{reason}") == [text]
         assert condition(world, "g", "Requeued")[:2] == ("False", "Deactivated")
+        said = world.events("g", "MaximumExecutionTimeExceeded")
+        assert said == ["The maximum execution time (60s) exceeded"]
+
+
+async def test_the_next_leader_knows_why_a_gang_is_being_deactivated() -> None:
+    world = a_world()
+    async with world.running():
+        spec = {"terminationGracePeriodSeconds": 30}
+        gang(world, "g", "team", 1, cpu=1, labels=for_seconds(10), spec=spec)
+        await asyncio.sleep(12)
+    after = TermWorld(cluster=world.cluster)
+    async with after.running():
+        await asyncio.sleep(2)
+        reason = "DeactivatedDueToMaximumExecutionTimeExceeded"
+        assert condition(after, "g", "Evicted")[:2] == ("True", reason)
+        assert condition(after, "g", "Requeued")[:2] == ("False", "Deactivated")
 
 
 async def test_a_deactivated_gang_runs_again_once_its_annotation_is_removed() -> None:
@@ -79,8 +97,8 @@ async def test_the_limit_counts_from_the_start_also_for_the_next_leader() -> Non
         assert bound(after) == ["alone"]
         await asyncio.sleep(10)
         assert bound(after) == []
-        [text] = after.events("alone", "EvictedDueToDeactivated")
-        assert "MaximumExecutionTimeExceeded" in text
+        reason = "EvictedDueToDeactivatedDueToMaximumExecutionTimeExceeded"
+        assert len(after.events("alone", reason)) == 1
 
 
 async def test_a_gang_that_starts_again_has_its_whole_limit_once_more() -> None:

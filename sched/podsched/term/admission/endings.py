@@ -27,7 +27,7 @@ from podsched.queues.order import EVICTED_BY_READINESS
 from podsched.term.admission.books import Books
 from podsched.term.admission.limits import deadline, execution_time
 from podsched.term.admission.requeuing import Requeuing, eviction_of, true_condition
-from podsched.term.admission.units import Unit, is_lone
+from podsched.term.admission.units import Unit, is_lone, shown_key
 
 PODS_READY: Final = "PodsReady"
 ADMITTED: Final = "Admitted"
@@ -42,11 +42,11 @@ DRAINS: Final = "HoldAndDrain"
 _OF_QUEUES: Final = (QUEUE_STOPPED, LOCAL_QUEUE_STOPPED)
 #: The reasons of evictions that ``Endings`` starts.
 REASONS: Final = (*_OF_QUEUES, EVICTED_BY_READINESS, DEACTIVATED, DEADLINE)
-_DEACTIVATED_TEXT: Final = "The workload is deactivated"
-_TOO_LONG: Final = f"{_DEACTIVATED_TEXT} ({EXEC_TIME_EXCEEDED}): it has run for {{:g}} s"
-_TOO_OFTEN: Final = (
-    f"{_DEACTIVATED_TEXT} ({_REQUEUED_TOO_OFTEN}): its pods were not ready in time too often"
-)
+_DEACTIVATED_TEXT: Final = "The workload is deactivated due to exceeding the maximum"
+_TOO_LONG: Final = f"{_DEACTIVATED_TEXT} execution time"
+_TOO_OFTEN: Final = f"{_DEACTIVATED_TEXT} number of re-queuing retries"
+#: Between a reason and its cause.
+_DUE_TO: Final = "DueTo"
 _DEADLINE_TEXT: Final = "Pods were active on their nodes longer than the specified deadline"
 
 
@@ -54,16 +54,20 @@ class Ending(NamedTuple):
     """Why the pods of a unit lose their nodes.
 
     ``evicts``: its pods have to be evicted; False if preemption does it, or they are gone already.
-    ``deactivated_by``: the cause that is written to the PodGroup's annotation, which keeps the unit
-    from being admitted again; "" for none. ``late``: how often it was not ready in time, if that is
-    why it is evicted.
+    ``cause``: why it is deactivated, "" if it is not. ``late``: how often it was not ready in time,
+    if that is why it is evicted.
     """
 
     reason: str
     message: str
     evicts: bool = True
-    deactivated_by: str = ""
+    cause: str = ""
     late: int | None = None
+
+    @property
+    def full_reason(self) -> str:
+        """The reason with its cause, as in the condition Evicted and in events."""
+        return f"{self.reason}{_DUE_TO}{self.cause}" if self.cause else self.reason
 
 
 #: The pods could not be bound, or were deleted by others.
@@ -142,7 +146,9 @@ class Endings:
             bound = [bound_at(pod) for pod in unit.held.values() if not pod.terminating]
             # The condition stays until the unit is admitted again, and then its pods are newer.
             if reason and min(bound, default=inf) <= at:
-                self._begin(key, Ending(reason, "The last leader has begun to evict it"))
+                reason, _, cause = reason.partition(_DUE_TO)
+                text = "The last leader has begun to evict it"
+                self._begin(key, Ending(reason, text, cause=cause))
         return self.current.get(key)
 
     def _update_limit(self, unit: Unit) -> None:
@@ -153,8 +159,7 @@ class Endings:
             return
         ending = Ending(DEADLINE, _DEADLINE_TEXT)
         if longest <= end:
-            text = _TOO_LONG.format(longest)
-            ending = Ending(DEACTIVATED, text, deactivated_by=EXEC_TIME_EXCEEDED)
+            ending = Ending(DEACTIVATED, _TOO_LONG, cause=EXEC_TIME_EXCEEDED)
         self._at_limit[unit.key] = ending
         self._limits.set(unit.key, min(self._books.now, self.started_at(unit)) + limit)
 
@@ -214,9 +219,11 @@ class Endings:
         assert settings is not None
         count = requeuing.count(key) + requeuing.places.is_late_again(key, due - settings.timeout)
         too_often = requeuing.is_too_often(count)
-        text = f"Exceeded the PodsReady timeout {key.replace('/pod:', '/')}"
+        text = f"Exceeded the PodsReady timeout {shown_key(key)}"
         ending = Ending(EVICTED_BY_READINESS, text, late=count)
-        self.current[key] = Ending(DEACTIVATED, _TOO_OFTEN, late=count) if too_often else ending
+        if too_often:
+            ending = Ending(DEACTIVATED, _TOO_OFTEN, cause=_REQUEUED_TOO_OFTEN, late=count)
+        self.current[key] = ending
         requeuing.places.note_late(key, 0 if too_often else count, self._books.now)
 
     def next_time(self) -> float | None:

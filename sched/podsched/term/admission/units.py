@@ -48,6 +48,11 @@ def is_lone(key: str) -> bool:
     return LONE in key
 
 
+def shown_key(key: str) -> str:
+    """Return the key of a unit as people read it: "namespace/name"."""
+    return key.replace(LONE, "/")
+
+
 def lone_group(key: str, pod: PodInfo) -> PodGroup:
     """Return a lone pod as a group of one pod. No PodGroup object has such a key."""
     return PodGroup(key, priority=pod.priority)

@@ -104,7 +104,7 @@ class HeadOutcomes(TermPart):
             victims = {one.workload.key for one in chosen.victims}
             # With nodes considered, other victims may have been chosen than by quota alone.
             cycle.taken.claim(chosen.victims)
-            self._endings.preempted(workload.key, chosen.victims, chosen.notes)
+            self._endings.preempted(workload, chosen.victims, chosen.notes)
             admission.turns.requeue(workload, Requeue.PENDING_PREEMPTION, parked=True)
             admission.holds.add(workload.key, workload.queue, chosen.assignment.need, victims)
             admission.count(())

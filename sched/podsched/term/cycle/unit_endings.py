@@ -3,7 +3,7 @@
 Conditions of a unit that is evicted, in order::
 
     Evicted, Preempted: True    (Requeued: False, if it may not be admitted again yet)
-    QuotaReserved, Admitted: False     once its pods are gone
+    QuotaReserved, Admitted: False     once its pods are gone; Requeued: True after a preemption
     Requeued: True                     once it may be admitted again
     QuotaReserved, Admitted: True; Evicted, Preempted: False
 """
@@ -18,20 +18,23 @@ from podsched.api.conditions import FALSE, QUOTA_RESERVED, TRUE
 from podsched.framework.pod_groups import KIND, PodGroup, pod_group, stored_group
 from podsched.framework.pods import PodInfo
 from podsched.lib.taking import take_all
+from podsched.queues.objects import Workload
 from podsched.queues.order import EVICTED_BY_READINESS
 from podsched.queues.victims import Victim
 from podsched.term.admission.endings import (
     ADMITTED,
     DEACTIVATED,
+    EXEC_TIME_EXCEEDED,
     LOCAL_QUEUE_STOPPED,
     PODS_READY,
     PREEMPTED,
     QUEUE_STOPPED,
     Ending,
 )
+from podsched.term.admission.limits import execution_time
 from podsched.term.admission.places import PLACE
 from podsched.term.admission.requeuing import DEACTIVATED_BY, EVICTED, REQUEUE_COUNT
-from podsched.term.admission.units import unit_group
+from podsched.term.admission.units import shown_key, unit_group
 from podsched.term.cycle.evictions import evict_all
 from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.writes.pod_group_conditions import QueueCondition
@@ -72,11 +75,10 @@ class UnitEndings(TermPart):
             self._end(key, ending)
         for key, ending in take_all(endings.ended).items():
             self._reported.discard(key)
-            self._report(
-                key,
-                QueueCondition(QUOTA_RESERVED, FALSE, "PendingEvaluation", ending.message),
-                NOT_ADMITTED,
-            )
+            said = [QueueCondition(QUOTA_RESERVED, FALSE, "PendingEvaluation", ending.message)]
+            if ending.reason == PREEMPTED:
+                said.append(QueueCondition(REQUEUED, TRUE, PREEMPTED, ending.message))
+            self._report(key, *said, NOT_ADMITTED)
         for key in take_all(endings.become_ready):
             message = "All pods reached readiness and the workload is running"
             self._report(key, QueueCondition(PODS_READY, TRUE, "Started", message))
@@ -87,20 +89,26 @@ class UnitEndings(TermPart):
             self._reports.write_condition(pod, QueueCondition(PLACE, TRUE, "MadeAgain", text))
 
     def preempted(
-        self, preemptor: str, victims: Sequence[Victim], notes: Mapping[str, str]
+        self, preemptor: Workload, victims: Sequence[Victim], notes: Mapping[str, str]
     ) -> None:
         """Note units that are evicted to make room for another; ``notes``: messages, by key.
 
         A unit that is being evicted keeps its reason, which decides when it is admitted again.
         """
         for victim in victims:
-            key, message = victim.workload.key, notes[victim.workload.key]
-            if victim.workload.evicted or key in self._admission.endings.current:
+            workload = victim.workload
+            key, message = workload.key, notes[workload.key]
+            if workload.evicted or key in self._admission.endings.current:
                 continue
+            priorities = "; ".join(
+                f"{who} effective priority: {one.priority} (base: {one.priority}, boost: 0)"
+                for who, one in (("preemptor", preemptor), ("preemptee", workload))
+            )
             self.record(key, _NORMAL, f"{_EVICTED_DUE_TO}{PREEMPTED}", message)
-            self.record(key, _NORMAL, PREEMPTED, message)
-            text = f"Preempted {key} ({victim.reason})"
-            self.record(preemptor, _NORMAL, "PreemptedWorkload", text, or_pod=True)
+            self.record(key, _NORMAL, PREEMPTED, f"{message}; {priorities}")
+            name = f"{shown_key(key)} (UID: {workload.uid}) in ClusterQueue {workload.queue}"
+            text = f"Preempted workload {name}; {priorities}"
+            self.record(preemptor.key, _NORMAL, "PreemptedWorkload", text, or_pod=True)
             self._admission.endings.note_preemption(key, message)
             self._reported.add(key)
             self._report(
@@ -147,13 +155,16 @@ class UnitEndings(TermPart):
 
     def _begin(self, key: str, ending: Ending) -> None:
         """Write that a unit is evicted, and set from when on it may be admitted again."""
-        waits = ending.reason, ending.message
-        self.record(key, _NORMAL, f"{_EVICTED_DUE_TO}{ending.reason}", ending.message)
-        self._report(key, QueueCondition(EVICTED, TRUE, *waits))
+        reason, message = ending.full_reason, ending.message
+        self.record(key, _NORMAL, f"{_EVICTED_DUE_TO}{reason}", message)
+        self._report(key, QueueCondition(EVICTED, TRUE, reason, message))
         if ending.reason in _REQUEUED:  # The others may be admitted again at once.
-            self._report(key, QueueCondition(REQUEUED, FALSE, *waits))
-        if ending.deactivated_by:
-            self._annotate(key, DEACTIVATED_BY, ending.deactivated_by)
+            self._report(key, QueueCondition(REQUEUED, FALSE, ending.reason, message))
+        if ending.cause == EXEC_TIME_EXCEEDED:
+            longest = execution_time(self._cluster, self._admission.units[key])
+            text = f"The maximum execution time ({longest:.0f}s) exceeded"
+            self.record(key, "Warning", EXEC_TIME_EXCEEDED, text, or_pod=True)
+            self._annotate(key, DEACTIVATED_BY, ending.cause)
         elif ending.late is not None:
             until = self._admission.books.now + self._admission.requeuing.backoff(ending.late)
             self._admission.turns.backoffs.set(key, until)
@@ -166,7 +177,7 @@ class UnitEndings(TermPart):
 
     def _evicted(self, ending: Ending, pod: PodInfo, was_there: bool) -> None:
         if was_there:
-            reason = f"{_EVICTED_DUE_TO}{ending.reason}"
+            reason = f"{_EVICTED_DUE_TO}{ending.full_reason}"
             self._reports.event(pod, _NORMAL, reason, "Evicting", ending.message)
 
     # ------------------------------------------------------------------ conditions and events

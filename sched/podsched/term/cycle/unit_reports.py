@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from podsched.api.conditions import FALSE, QUOTA_RESERVED, REASON_UNSCHEDULABLE, TRUE
+from podsched.api.conditions import (
+    FALSE,
+    QUOTA_RESERVED,
+    REASON_UNSCHEDULABLE,
+    TRUE,
+    condition_of,
+)
+from podsched.framework.nodes import ClusterView
+from podsched.framework.pod_groups import stored_group
 from podsched.lib.taking import take_all
 from podsched.queues.assignment import Waiting
 from podsched.queues.cycle import Entry
@@ -15,7 +23,7 @@ from podsched.term.admission.endings import ADMITTED
 from podsched.term.admission.units import Unit, unit_group
 from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.pod_reports import Failure
-from podsched.term.cycle.unit_endings import NOT_ADMITTED, UnitEndings
+from podsched.term.cycle.unit_endings import NOT_ADMITTED, REQUEUED, UnitEndings
 from podsched.term.writes.pod_group_conditions import QueueCondition
 
 _ADMITTED_TEXT: Final = "The workload is admitted"
@@ -81,8 +89,11 @@ class UnitReports(TermPart):
         known = self._conditions.condition(group, ADMITTED) if group.uid else None
         # A group that grows is admitted already.
         if known is None or known[0] != TRUE:
-            self._endings.record(workload.key, "Normal", QUOTA_RESERVED, reserved)
-            self._endings.record(workload.key, "Normal", ADMITTED, _ADMITTED_TEXT)
+            waited = max(0.0, self._admission.books.now - _queued_at(self._cluster, workload))
+            text = f"{reserved}, wait time since queued was {waited:.0f}s"
+            self._endings.record(workload.key, "Normal", QUOTA_RESERVED, text)
+            text = f"Admitted by ClusterQueue {workload.queue}, wait time since reservation was 0s"
+            self._endings.record(workload.key, "Normal", ADMITTED, text)
         said = (
             QueueCondition(QUOTA_RESERVED, TRUE, QUOTA_RESERVED, reserved),
             QueueCondition(ADMITTED, TRUE, ADMITTED, _ADMITTED_TEXT),
@@ -90,6 +101,15 @@ class UnitReports(TermPart):
             *self._endings.admitted(group),
         )
         self._conditions.write_conditions(group, said)
+
+
+def _queued_at(cluster: ClusterView, workload: Workload) -> float:
+    """Return since when a unit may be admitted: since an eviction or its backoff, if any."""
+    group = stored_group(cluster, workload.key)
+    requeued = None if group is None else condition_of(group.status, REQUEUED)
+    if requeued is None:
+        return workload.queued_at
+    return float(requeued.last_transition_time.seconds)
 
 
 def drop_gone(of_units: dict[str, Any], units: Mapping[str, Unit]) -> None:
