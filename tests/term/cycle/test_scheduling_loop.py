@@ -598,7 +598,7 @@ async def test_a_bind_that_is_refused_is_undone_and_tried_again_with_error_backo
         await asyncio.sleep(0.5)
         assert (world.scheduled("a").reason, world.scheduled("a").message) == (
             "SchedulerError",
-            "no",
+            'running Bind plugin "DefaultBinder": no',
         )
         assert world.place("a") == "backoff"
         assert world.log[-2:] == ["SecondScript.unreserve a", "Script.unreserve a"]

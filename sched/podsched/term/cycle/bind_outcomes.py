@@ -12,6 +12,8 @@ from podsched.term.cycle.reserve_permit import run_post_bind
 from podsched.term.faulty_pods import PodFault, working_on
 from podsched.term.writes.bind_queue import Assignment
 
+BIND_WORDING = 'running Bind plugin "{}"'
+
 
 class BindOutcomes(TermPart):
     """Handles the outcomes of Bind (``Outcomes``) for one term."""
@@ -61,6 +63,14 @@ class BindOutcomes(TermPart):
         self._meter.traces.phase(assignment.queued, SpanName.POST_BIND, began, self._clock())
 
     def bind_failed(self, assignment: Assignment, status: Status) -> None:
+        runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
+        # The plugin that left the binding to the API: the default one, or else a user's.
+        left = (named.name for named in runtime.bind if named.traits.binds_every_pod)
+        wording = BIND_WORDING.format(next(left, runtime.bind[-1].name))
+        self.undo(assignment, error(f"{wording}: {status.message}"))
+
+    def undo(self, assignment: Assignment, status: Status) -> None:
+        """Undo an assignment that was not bound."""
         self._ended()
         with working_on(assignment.pod.pod):
             self._failures.undo(assignment, status)

@@ -24,7 +24,7 @@ from podsched.decide.extenders.calls import ExtenderClient
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.status import SUCCESS, Code, Status, error
-from podsched.term.cycle.bind_outcomes import BindOutcomes
+from podsched.term.cycle.bind_outcomes import BIND_WORDING, BindOutcomes
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.waiting_cycles import WaitingCycles
@@ -37,7 +37,6 @@ from podsched.term.writes.extender_binding import ExtenderBindings
 MAX_AHEAD = 1024
 #: Seconds between two checks in ``settled``, for outcomes that no event announces.
 _LOOK_EVERY = 0.02
-BIND_WORDING = 'running Bind plugin "{}"'
 
 
 class BindingCycle(TermPart):
@@ -174,7 +173,7 @@ class BindingCycle(TermPart):
         elif status.ok:
             self.outcomes.bound([assignment])
         else:
-            self.outcomes.bind_failed(assignment, status)
+            self.outcomes.undo(assignment, status)
 
     def _extender_ended(self, assignment: Assignment, task: asyncio.Task[None]) -> None:
         if task.cancelled():
