@@ -107,7 +107,7 @@ def level_of(help_text: str) -> str:
 
 
 class SchedulerMetrics(MetricSet):
-    """kube-scheduler's metrics, except those of preemption (``PreemptionMetrics``)."""
+    """kube-scheduler's metrics, except those of evictions (``PreemptionMetrics``)."""
 
     schedule_attempts_total = counter("scheduler_schedule_attempts_total{result,profile}")
     """[STABLE] Attempts to schedule pods; result: scheduled, unschedulable, error."""
@@ -142,6 +142,8 @@ class SchedulerMetrics(MetricSet):
         "scheduler_plugin_evaluation_total{plugin,extension_point,profile}"
     )
     """[BETA] Runs of a plugin at an extension point."""
+    preemption_attempts_total = counter("scheduler_preemption_attempts_total")
+    """[STABLE] Preemption attempts, also those that find no victims."""
     volume_scheduling_stage_error_total = counter(
         "scheduler_volume_scheduling_stage_error_total{operation}"
     )
@@ -149,7 +151,7 @@ class SchedulerMetrics(MetricSet):
     permit_wait_duration_seconds = histogram(
         "scheduler_permit_wait_duration_seconds{result}", ATTEMPT_BUCKETS
     )
-    """[BETA] Time that pods waited at Permit."""
+    """[BETA] Time that pods waited at Permit; result: the status code, such as Success."""
     goroutines = gauge("scheduler_goroutines{operation}")
     """[BETA] Running tasks by operation."""
     set_aside_objects = gauge("podsched_set_aside_objects")
@@ -199,10 +201,8 @@ class BackfillMetrics(MetricSet):
 
 
 class PreemptionMetrics(MetricSet):
-    """Preemption: kube-scheduler's metrics and podsched's own."""
+    """Evictions by preemption: kube-scheduler's metrics and podsched's own."""
 
-    preemption_attempts_total = counter("scheduler_preemption_attempts_total")
-    """[STABLE] Preemption attempts."""
     preemption_victims = histogram("scheduler_preemption_victims", exponential_buckets(1, 2, 7))
     """[STABLE] Victims of a preemption."""
     preemption_goroutines_duration_seconds = histogram(

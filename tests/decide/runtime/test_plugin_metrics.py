@@ -122,6 +122,27 @@ async def test_nothing_is_scored_where_nothing_fits() -> None:
     assert points == {"PreFilter", "Filter", "PostFilter"}
 
 
+async def test_runs_are_counted_at_the_points_at_which_kube_scheduler_counts_them() -> None:
+    world = TermWorld()
+    async with world.running():
+        world.node("n1", cpu="1")
+        world.pod("a", cpu="1")
+        world.pod("b", cpu="2")
+        await asyncio.sleep(1)
+    counts = samples(world.registry, "scheduler_plugin_evaluation_total")
+    points = {re.search(r'point="(\w+)"', labels)[1] for labels in counts}  # type: ignore[index]
+    assert points == {"PreFilter", "Filter", "PreScore", "Score"}
+
+
+async def test_a_preemption_attempt_counts_even_if_it_finds_no_victims() -> None:
+    world = TermWorld()
+    async with world.running():
+        world.node("n1", cpu="1")
+        world.pod("a", cpu="2")
+        await asyncio.sleep(1)
+    assert world.meter.scheduler.preemption_attempts_total.labels().value == 1
+
+
 async def test_events_and_a_sample_of_the_hints_are_timed() -> None:
     world = TermWorld()
     async with world.running():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from podsched.config.plugins import ExtensionPoint
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import QueuedPodInfo
+from podsched.framework.status import SUCCESS, unschedulable
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.tracing import Tracer
 from podsched.term.cycle.cycle_metrics import CycleMeter
@@ -39,3 +40,12 @@ def test_failed_attempts_are_timed_from_when_the_pod_was_popped() -> None:
     attempts = meter.scheduler.scheduling_attempt_duration_seconds
     sums = {result: attempts.labels(result, "one").sum for result in ("unschedulable", "error")}
     assert sums == {"unschedulable": 0.5, "error": 2.0}
+
+
+def test_waits_at_permit_are_counted_by_the_status_that_ended_them() -> None:
+    meter = CycleMeter(MetricRegistry(), Tracer())
+    queued = assignment("a", "one").queued
+    for status in (SUCCESS, unschedulable("timeout")):
+        meter.permitted(queued, status, 1.0, 1.5)
+    waits = meter.scheduler.permit_wait_duration_seconds
+    assert {labels for labels, _ in waits.cells()} == {("Success",), ("Unschedulable",)}

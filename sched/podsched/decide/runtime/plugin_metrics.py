@@ -230,12 +230,21 @@ class ProfileMeter:
         self._full_rows, self._changed_rows = rows.labels("full"), rows.labels("changed")
 
     def runs(
-        self, point: ExtensionPoint, plugin: str, *, binds_volumes: bool = False
+        self,
+        point: ExtensionPoint,
+        plugin: str,
+        *,
+        binds_volumes: bool = False,
+        preempts: bool = False,
     ) -> PluginRuns:
         """Return the counter of a plugin's runs at a point."""
-        total = self._metrics.plugin_evaluation_total.labels(plugin, point.label, self._profile)
+        metrics, total = self._metrics, None
+        if point in _EVALUATION:
+            total = metrics.plugin_evaluation_total.labels(plugin, point.label, self._profile)
+        elif preempts and point is ExtensionPoint.POST_FILTER:
+            total = metrics.preemption_attempts_total.labels()
         operation = _VOLUME_OPERATIONS.get(point) if binds_volumes else None
-        failures = self._metrics.volume_scheduling_stage_error_total
+        failures = metrics.volume_scheduling_stage_error_total
         errors = failures.labels(operation) if operation else None
         timed = partial(self._timed, plugin, point.label)
         return PluginRuns(total, timed, self.clock, errors, log=self._log, point=point.label)

@@ -53,7 +53,7 @@ from podsched.framework.plugin import (
     traits_of,
 )
 from podsched.framework.pods import PodInfo
-from podsched.framework.preemption import EvictionListener
+from podsched.framework.preemption import EvictionListener, PreemptionPlugin
 from podsched.framework.status import Status
 from podsched.framework.verdicts import Scores
 
@@ -243,7 +243,12 @@ class ProfileRuntime:
             # As in kube-scheduler, a weight of 0 means that none is set.
             weight = (enabled.weight or 1) if point in _WEIGHTED else 0
             traits = _traits(plugin)
-            runs = self.meter.runs(point, enabled.name, binds_volumes=traits.binds_volumes)
+            runs = self.meter.runs(
+                point,
+                enabled.name,
+                binds_volumes=traits.binds_volumes,
+                preempts=isinstance(plugin, PreemptionPlugin),
+            )
             normalize = plugin.normalize if isinstance(plugin, ScoreExtensions) else None
             whole = _whole(point, plugin)
             groups = plugin.score_groups if isinstance(plugin, GroupScorePlugin) else None

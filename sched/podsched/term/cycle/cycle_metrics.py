@@ -88,11 +88,9 @@ class PreemptionMeter:
 
     def begins(self, uid: str, node_name: str, victims: int) -> None:
         """Count a preemption that begins; an earlier one for the same pod was futile."""
-        self._metrics.preemption_attempts_total.inc()
         self._metrics.preemption_victims.observe(victims)
-        if victims:
-            self.ends(uid)
-            self.freed_for[uid] = node_name
+        self.ends(uid)
+        self.freed_for[uid] = node_name
 
     def ends(self, uid: str, bound_to: str = "") -> None:
         """Count the preemption for a pod as futile unless the pod was bound to the freed node."""
@@ -232,8 +230,8 @@ class CycleMeter:
 
     def permitted(self, queued: QueuedPodInfo, status: Status, began: float, ended: float) -> None:
         """Count the end of a pod's wait at Permit."""
-        result = "allowed" if status.ok else "rejected"
-        self.scheduler.permit_wait_duration_seconds.labels(result).observe(ended - began)
+        waits = self.scheduler.permit_wait_duration_seconds
+        waits.labels(status.code.text).observe(ended - began)
         self.traces.phase(queued, SpanName.PERMIT, began, ended, status.message)
 
     def audited(self, pods: int, missed: Sequence[str]) -> None:

@@ -175,10 +175,10 @@ class FollowUp(TermPart):
 
     def preempt(self, preemption: Preemption, nominated: Iterable[tuple[PodInfo, str]]) -> None:
         """Start evicting victims; ``nominated``: the preemptors that get a node, and its name."""
-        count = len(preemption.victims.pods)
-        self._meter.preemption.begins(preemption.uid, preemption.node_name, count)
         if not preemption.evicts_anybody:
             return
+        count = len(preemption.victims.pods)
+        self._meter.preemption.begins(preemption.uid, preemption.node_name, count)
         for pod, node_name in nominated:
             self._clear_lower_nominations(pod, node_name)
         self._evictor.start(preemption)
