@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -56,6 +57,21 @@ async def test_the_current_context_names_server_namespace_and_token(kubeconfig: 
 
 def test_master_takes_the_place_of_the_server(kubeconfig: Kubeconfig) -> None:
     assert kubeconfig.read(master="http://127.0.0.1:8080").server == "http://127.0.0.1:8080"
+
+
+async def test_no_credential_is_sent_to_a_server_without_tls(kubeconfig: Kubeconfig) -> None:
+    kubeconfig.cluster = {"server": "http://10.0.0.1:8080"}
+    assert await kubeconfig.read().token.token() == ""
+
+
+def test_certificates_in_a_kubeconfig_may_have_several_lines(
+    kubeconfig: Kubeconfig, tmp_path: Path
+) -> None:
+    data = base64.encodebytes(make_certificates(tmp_path).ca.read_bytes()).decode()
+    kubeconfig.cluster["certificate-authority-data"] = data
+    access = kubeconfig.read()
+    assert access.tls is not None
+    assert access.tls.latest().get_ca_certs()
 
 
 def test_another_context_can_be_chosen(kubeconfig: Kubeconfig) -> None:
@@ -150,6 +166,8 @@ def plugin(folder: Path, status: dict[str, Any], code: int = 0) -> dict[str, Any
     script.write_text(
         f"#!{sys.executable}\n"
         f"open({str(calls)!r}, 'a').write('x')\n"
+        "import os\n"
+        f"open({str(folder / 'info')!r}, 'w').write(os.environ['KUBERNETES_EXEC_INFO'])\n"
         f"print({json.dumps({**answer, 'status': status})!r})\n"
         f"raise SystemExit({code})\n"
     )
@@ -177,6 +195,32 @@ async def test_a_plugin_beside_the_kubeconfig_of_the_current_directory_is_found(
     kubeconfig.path = Path("config")
     kubeconfig.user = {"exec": {**plugin(tmp_path, {"token": "t"}), "command": "./plugin"}}
     assert await kubeconfig.read().token.token() == "t"
+
+
+@pytest.mark.integration
+async def test_a_plugin_that_asks_for_it_is_told_about_the_cluster(
+    kubeconfig: Kubeconfig, tmp_path: Path
+) -> None:
+    authority = make_certificates(tmp_path).ca
+    kubeconfig.cluster |= {
+        "certificate-authority": str(authority),
+        "extensions": [
+            {"name": "other", "extension": 1},
+            {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}},
+        ],
+    }
+    told = []
+    for asks in (False, True):
+        run = plugin(tmp_path, {"token": "t"})
+        kubeconfig.user = {"exec": {**run, "provideClusterInfo": asks}}
+        await kubeconfig.read().token.token()
+        told.append(json.loads((tmp_path / "info").read_text())["spec"])
+    cluster = {
+        "server": "https://10.0.0.1:6443",
+        "certificate-authority-data": base64.b64encode(authority.read_bytes()).decode(),
+        "config": {"audience": "a"},
+    }
+    assert told == [{"interactive": False}, {"interactive": False, "cluster": cluster}]
 
 
 @pytest.mark.integration

@@ -41,6 +41,8 @@ _REFUSED_OF_USER = {
     "username": "Kubernetes has no passwords any more; use a certificate or a token",
     "as": "impersonation is not supported",
 }
+#: The extension of a cluster that is passed to exec plugins.
+_PLUGIN_EXTENSION = "client.authentication.k8s.io/exec"
 _log = get_logger("kube")
 
 
@@ -142,12 +144,16 @@ class _Kubeconfig:
             if user.get(key):
                 raise _config_error(f"user.{key}", reason)
         server = _server("cluster.server", master or str(cluster.get("server", "")))
+        namespace = str(chosen.get("namespace") or "default")
+        if not server.startswith("https:"):
+            # As in client-go, no credential is sent in clear.
+            return ClusterAccess(server, namespace=namespace)
         return ClusterAccess(
             server,
-            self._tls(cluster, user) if server.startswith("https:") else None,
-            self._token(user),
+            self._tls(cluster, user),
+            self._token(user, {**cluster, "server": server}),
             str(cluster.get("tls-server-name", "")),
-            str(chosen.get("namespace") or "default"),
+            namespace,
         )
 
     def _named(self, plural: str, singular: str, name: str) -> Mapping[str, Any]:
@@ -197,8 +203,10 @@ class _Kubeconfig:
     def _pem(self, owner: Mapping[str, Any], path: str, name: str) -> bytes | None:
         """Return the content of NAME-data, or of the file NAME; None without either."""
         if data := owner.get(f"{name}-data"):
+            # As for clients in Go, the text may have several lines.
+            text = "".join(str(data).splitlines())
             try:
-                return base64.b64decode(str(data), validate=True)
+                return base64.b64decode(text, validate=True)
             except binascii.Error as error:
                 raise _config_error(f"{path}.{name}-data", f"is not base64: {error}") from error
         if file := owner.get(name):
@@ -208,9 +216,9 @@ class _Kubeconfig:
                 raise _config_error(f"{path}.{name}", f"{file}: {error.strerror}") from error
         return None
 
-    def _token(self, user: Mapping[str, Any]) -> TokenSource:
+    def _token(self, user: Mapping[str, Any], cluster: Mapping[str, Any]) -> TokenSource:
         if user.get("exec"):
-            return ExecToken.of(user["exec"], self._folder)
+            return ExecToken.of(user["exec"], self._folder, self._for_plugin(cluster))
         if file := user.get("tokenFile"):
             try:
                 return FileToken(self._folder / str(file))
@@ -220,6 +228,17 @@ class _Kubeconfig:
         if len(token.splitlines()) > 1:
             raise _config_error("user.token", "contains a line break")
         return FixedToken(token.strip())
+
+    def _for_plugin(self, cluster: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what an exec plugin may ask to know about the cluster."""
+        names = ("server", "tls-server-name", "insecure-skip-tls-verify", "disable-compression")
+        found = {name: cluster[name] for name in names if cluster.get(name)}
+        if authority := self._pem(cluster, "cluster", "certificate-authority"):
+            found["certificate-authority-data"] = base64.b64encode(authority).decode()
+        for extension in cluster.get("extensions") or ():
+            if isinstance(extension, Mapping) and extension.get("name") == _PLUGIN_EXTENSION:
+                found["config"] = extension.get("extension")
+        return found
 
 
 def _server(path: str, url: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from podsched.config.errors import ConfigError, invalid, required
 from podsched.serve.client.bearer_token import BearerToken
@@ -63,18 +63,28 @@ class ExecToken:
     """A token printed by a program, see ``client.authentication.k8s.io/v1``."""
 
     def __init__(
-        self, command: str, arguments: Sequence[str], environment: Mapping[str, str], version: str
+        self,
+        command: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        version: str,
+        cluster: Mapping[str, Any] | None = None,
     ) -> None:
+        """``cluster``: what the program is told about the cluster; None: nothing."""
         self._command = (command, *arguments)
-        self._environment = dict(environment)
-        self._version = version
+        spec = {"interactive": False, **({"cluster": cluster} if cluster is not None else {})}
+        info = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
+        self._environment = {**environment, "KUBERNETES_EXEC_INFO": json.dumps(info)}
         self._token = ""
         self._until = 0.0
         self._asking = asyncio.Lock()
 
     @classmethod
-    def of(cls, content: object, folder: Path) -> ExecToken:
-        """Return the plugin that ``user.exec`` of a kubeconfig describes. Raises ConfigError."""
+    def of(cls, content: object, folder: Path, cluster: Mapping[str, Any]) -> ExecToken:
+        """Return the plugin that ``user.exec`` of a kubeconfig describes. Raises ConfigError.
+
+        ``cluster``: what the plugin is told about the cluster if it asks for that.
+        """
         if not isinstance(content, Mapping):
             raise ConfigError([invalid("user.exec", "***", "must be an object")])
         version, command = str(content.get("apiVersion", "")), str(content.get("command", ""))
@@ -97,7 +107,8 @@ class ExecToken:
             reason = "must be a list of names and values"
             # The values may be secrets.
             raise ConfigError([invalid("user.exec.env", "***", reason)]) from None
-        return cls(command, [str(each) for each in arguments], environment, version)
+        told = cluster if content.get("provideClusterInfo") else None
+        return cls(command, [str(each) for each in arguments], environment, version, told)
 
     async def token(self, *, renew: bool = False) -> str:
         """See ``TokenSource``."""
@@ -110,13 +121,7 @@ class ExecToken:
 
     async def _ask(self) -> None:
         """Run the plugin and store its token and expiry. Raises Unauthorized."""
-        spec = {"interactive": False}
-        info = {"apiVersion": self._version, "kind": "ExecCredential", "spec": spec}
-        environment = {
-            **os.environ,
-            **self._environment,
-            "KUBERNETES_EXEC_INFO": json.dumps(info),
-        }
+        environment = {**os.environ, **self._environment}
         name = self._command[0]
         try:
             async with asyncio.timeout(_PLUGIN_TIMEOUT):
