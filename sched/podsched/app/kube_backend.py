@@ -19,11 +19,8 @@ from podsched.serve.kube.http import KubeHttp
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.term.election.elector import LeaderElector
 from podsched.term.election.lease_candidate import LeaseCandidate
-from podsched.term.election.lease_lock import LeaseLock
+from podsched.term.election.lease_lock import LeaseLock, request_timeout
 from podsched.v1 import api_pb2
-
-#: As client-go: half of renewDeadline, so that a renewal can be tried twice.
-_LEASE_TIMEOUT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,7 @@ class KubeBackend:
         telemetry = ClientTelemetry(registry)
         self._http = KubeHttp(access, observer=telemetry)
         # A separate connection, so that no burst of bindings delays a renewal.
-        timeout = election.renew_deadline * _LEASE_TIMEOUT
+        timeout = request_timeout(election)
         self._lease_http = KubeHttp(access, timeout=timeout, observer=telemetry)
         qps, burst = options.connection.qps, options.connection.burst
         self.cluster = KubeCluster(self._http, self._leads, qps=qps, burst=burst)

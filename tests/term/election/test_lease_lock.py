@@ -19,6 +19,16 @@ pytestmark = pytest.mark.looptime
 LEASE = "kube-system/kube-scheduler"
 
 
+class SlowHttp(MemoryHttp):
+    """A client of a server that takes ``delay`` seconds for each request."""
+
+    delay = 0.0
+
+    async def _once(self, method: str, path: str, *arguments: Any) -> bytes:
+        await asyncio.sleep(self.delay)
+        return await super()._once(method, path, *arguments)
+
+
 class Candidate:
     """An elector, and the history of its callbacks."""
 
@@ -26,7 +36,8 @@ class Candidate:
         self.history: list[str] = []
         self.terms: list[int] = []
         settings = LeaderElectionSettings()
-        self.lock = LeaseLock(MemoryHttp(store, timeout=5.0), settings, follows_holder=False)
+        self.http = SlowHttp(store, timeout=5.0)
+        self.lock = LeaseLock(self.http, settings, follows_holder=False)
         self.elector = LeaderElector(
             self.lock,
             settings,
@@ -59,7 +70,8 @@ class World:
         spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": 3}
         name = {"name": "kube-scheduler", "namespace": "kube-system"}
         content = {"metadata": {**name, **metadata}, "spec": spec}
-        content["spec"] = {**spec, "acquireTime": time, "renewTime": time, "strategy": "kept"}
+        content["spec"] = {**spec, "acquireTime": time, "renewTime": time}
+        content["spec"] |= {"strategy": "OldestEmulationVersion", "preferredHolder": "c"}
         self.store.put("leases", content)
 
 
@@ -92,7 +104,7 @@ async def test_a_released_lease_is_taken_at_once(world: World) -> None:
 
 
 async def test_a_kube_scheduler_that_is_gone_is_followed_after_its_lease(world: World) -> None:
-    """What else is in the Lease is kept: labels, and fields that are not known here."""
+    """What a coordinator has set is cleared as by client-go; labels are kept."""
     world.held_by("kube-scheduler-1", labels={"team": "red"})
     candidate = world.add("a")
     await asyncio.sleep(14.5)
@@ -101,7 +113,7 @@ async def test_a_kube_scheduler_that_is_gone_is_followed_after_its_lease(world: 
     assert candidate.elector.is_leader()
     assert world.lease["metadata"]["labels"] == {"team": "red"}
     assert world.lease["spec"]["leaseTransitions"] == 4
-    assert world.lease["spec"]["strategy"] == "kept"
+    assert not {"strategy", "preferredHolder"} & world.lease["spec"].keys()
 
 
 async def test_a_holder_that_renews_stays(world: World) -> None:
@@ -123,7 +135,7 @@ async def test_a_leader_whose_lease_another_takes_stops_at_once(world: World) ->
 
 
 async def test_without_the_right_to_watch_the_next_renewal_tells(world: World) -> None:
-    """kube-scheduler's own ClusterRole has no watch of leases."""
+    """kube-scheduler's own ClusterRole permits to watch only the Lease kube-scheduler."""
     world.store.may_watch = False
     candidate = world.add("a")
     await asyncio.sleep(5)
@@ -144,6 +156,16 @@ async def test_a_leader_that_cannot_renew_stops_before_its_lease_is_over(world: 
     await asyncio.sleep(20)
     assert candidate.elector.is_leader()
     assert candidate.terms == sorted(set(candidate.terms))
+
+
+async def test_a_leader_whose_api_server_answers_slowly_goes_on(world: World) -> None:
+    """As in client-go: an answer may take half of renewDeadline."""
+    candidate = world.add("a")
+    await asyncio.sleep(5)
+    candidate.http.delay = 3.5
+    await asyncio.sleep(120)
+    assert candidate.elector.is_leader()
+    assert candidate.history == []
 
 
 async def test_a_deleted_lease_deposes_and_is_made_anew(world: World) -> None:

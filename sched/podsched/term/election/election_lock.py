@@ -22,6 +22,10 @@ class ElectionLock(Protocol):
     acquisition is its term.
     """
 
+    @property
+    def timeout(self) -> float:
+        """Max seconds for a read or a write."""
+
     async def read(self) -> Snapshot:
         """Return the lock at one revision."""
 

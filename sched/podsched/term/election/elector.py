@@ -103,7 +103,7 @@ class LeaderElector:
         self._io = LockIO(
             lock,
             self._tasks,
-            longest=settings.retry_period,
+            longest=lock.timeout,
             shortest=2 * candidate.heartbeat_interval,
             post=self._post,
             on_renewal=callbacks.on_renewal,

@@ -45,6 +45,7 @@ class EtcdLock:
     def __init__(self, store: Store, settings: LeaderElectionSettings, liveness_ttl: int) -> None:
         """``liveness_ttl``: see ``ElectionOptions``."""
         self.keys = LockKeys(settings.resource_namespace, settings.resource_name)
+        self.timeout = settings.retry_period
         self._keeps_alive = liveness_ttl > 0
         self._store = store
         self._liveness = LivenessLease(store, max(liveness_ttl, 1))

@@ -53,6 +53,11 @@ _NOT_PERMITTED_FOR = 60.0
 _PAUSE = 0.5
 
 
+def request_timeout(settings: LeaderElectionSettings) -> float:
+    """Return the seconds for a request, as in client-go: a renewal can be tried twice."""
+    return max(1.0, settings.renew_deadline / 2)
+
+
 class LeaseLock:
     """An ``ElectionLock``; the caller closes ``http``."""
 
@@ -64,6 +69,7 @@ class LeaseLock:
         self._name, self._namespace = settings.resource_name, settings.resource_namespace
         self._path = of_object(_LEASE, self._name, self._namespace)
         self._follows_holder = follows_holder
+        self.timeout = request_timeout(settings)
         self._one_at_a_time = asyncio.Lock()
         #: The holder in the last answer or event, "" for none. It is known here before the elector
         #: has read it, so that a deposed leader stops sending writes at once: in a burst, 18 to 21
@@ -121,28 +127,38 @@ class LeaseLock:
         self._noted = _version(lease)
         self.holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
 
-    def _note_event(self, line: bytes) -> None:
+    def _note_event(self, line: bytes) -> str:
         """Note the holder in an event, unless an answer was newer.
+
+        Return the version of the Lease, "" if it cannot be read or the Lease is deleted.
 
         Events may be older than this candidate's own acquisition. So resourceVersions are compared
         as numbers, which Kubernetes permits within a kind; the election itself does not need this.
         """
         try:
-            lease = orjson.loads(line)["object"]
+            event = orjson.loads(line)
+            lease = event["object"]
             if _version(lease) > self._noted > 0:
                 self._note(lease)
+            deleted = event["type"] == "DELETED"
+            return "" if deleted else str(lease["metadata"].get("resourceVersion", ""))
         except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
-            pass  # a read follows anyway
+            return ""  # a read follows
 
     async def _changes(self) -> AsyncIterator[Snapshot | None]:
-        """Yield when the Lease has changed. kube-scheduler's own RBAC rules do not permit this."""
+        """Yield when another has changed the Lease, if RBAC rules permit that."""
         params = {"watch": "1", "fieldSelector": f"metadata.name={self._name}"}
         path = collection(_LEASE, self._namespace)
         try:
             async with aclosing(self._http.lines(path, params)) as chunks:
                 async for lines in chunks:
-                    self._note_event(lines[-1])
-                    yield None
+                    version = self._note_event(lines[-1])
+                    # A read would wait, too. Then an own write is known; without this, each renewal
+                    # would be followed by a read, and the next one would wait for it.
+                    async with self._one_at_a_time:
+                        known = self._versions.knows(version)
+                    if not known:
+                        yield None
             # The server ends watches from time to time, and at once while it is shutting down.
             await asyncio.sleep(_PAUSE)
         except Forbidden as error:
@@ -190,6 +206,11 @@ class _Versions:
         self._acquisition: tuple[object, ...] = ()
         self._term = NO_TERM
 
+    def knows(self, version: str) -> bool:
+        """Return whether a Lease with this resourceVersion was remembered; "" never is."""
+        known = (lease["metadata"].get("resourceVersion") for lease in self.known.values())
+        return version != "" and version in known
+
     def next_revision(self) -> Revision:
         self._last += 1
         return Revision(self._last)
@@ -219,19 +240,21 @@ class _Versions:
 
 
 def _lease(record: LeaderElectionRecord, base: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the Lease to store; other content of the replaced Lease is kept."""
+    """Return the Lease to store; other metadata of the replaced Lease is kept."""
     metadata = dict(base["metadata"]) if base is not None else {}
     annotations = dict(metadata.get("annotations") or {})
     annotations.pop(ADDRESS_ANNOTATION, None)
     if record.address:
         annotations[ADDRESS_ANNOTATION] = record.address
     metadata["annotations"] = annotations
-    spec = dict((base or {}).get("spec") or {})
-    spec.update(
-        holderIdentity=record.holder_identity,
-        leaseDurationSeconds=record.lease_duration_seconds,
-        leaseTransitions=record.leader_transitions,
-    )
+    spec: dict[str, Any] = {
+        "holderIdentity": record.holder_identity,
+        "leaseDurationSeconds": record.lease_duration_seconds,
+        "leaseTransitions": record.leader_transitions,
+    }
+    # Only the API server's coordinator sets preferredHolder.
+    if record.strategy:
+        spec["strategy"] = record.strategy
     for name, time in (("acquireTime", record.acquire_time), ("renewTime", record.renew_time)):
         if time is not None:
             spec[name] = micro_time(time)

@@ -1,8 +1,8 @@
 """Read, write and watch the lock in background tasks for the elector.
 
 Every answer becomes an event. The timeout of a read or a renewal is two heartbeat intervals; after
-each failure it is doubled, up to retryPeriod. So renewals continue soon after a disturbance of
-etcd, and a slow etcd does not make all of them fail. The timeout of other writes is retryPeriod.
+each failure it is doubled, up to the lock's timeout. So renewals continue soon after a disturbance
+of etcd, and a slow etcd does not make all of them fail. Other writes have the lock's timeout.
 """
 
 from __future__ import annotations

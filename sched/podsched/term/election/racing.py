@@ -142,7 +142,7 @@ def _claim(view: LockView) -> LeaderElectionRecord:
         holder_identity=view.identity,
         lease_duration_seconds=whole_seconds(view.settings.lease_duration),
         leader_transitions=min(transitions, MOST_TRANSITIONS),
-        strategy=old.strategy,
+        strategy=old.strategy if candidate.coordinated else "",
         address=candidate.address,
         liveness_ttl=candidate.liveness_ttl,
         election_timeout=candidate.election_timeout,
