@@ -87,3 +87,18 @@ def test_pods_that_terminate_on_a_node_out_of_service_are_deleted(
     world.put(bound_pod("running", "off"))
     world.wait(25)
     assert keys(world) == collected
+
+
+@pytest.mark.parametrize(("node", "phase"), [("gone", "Running"), ("", "Pending"), ("n1", "")])
+def test_pods_without_a_kubelet_that_finalizers_keep_have_failed(
+    world: ControllerWorld, monkeypatch: pytest.MonkeyPatch, node: str, phase: str
+) -> None:
+    monkeypatch.setattr(world, "remove", lambda kind, key: None)  # As the finalizer does.
+    pod = bound_pod("kept", node)
+    pod.status.phase = phase or "Running"
+    pod.metadata.finalizers.append("example.com/wait")
+    pod.metadata.deletion_timestamp.seconds = 1000
+    world.put(pod)
+    world.wait(65)
+    assert world.pod("default/kept").status.phase == ("Failed" if phase else "Running")
+    assert bool(world.evicted) == bool(phase)

@@ -3,19 +3,20 @@
 All pods are scanned once per period, and deleted without grace period. A node must have been
 missing for a quarantine period, as observed by this leader, because it may come back. On a node
 that is not ready and has the taint ``out-of-service``, no kubelet ends the pods that terminate.
-Source: pkg/controller/podgc of Kubernetes 1.36.
+Pods that finalizers keep become Failed, also those that terminate without a node. Source:
+pkg/controller/podgc of Kubernetes 1.36.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from podsched.api.conditions import is_finished, is_node_ready, is_terminating
 from podsched.api.objects import AnyObject, Node, Pod, object_key
 from podsched.api.tolerations import TAINT_OUT_OF_SERVICE
 from podsched.config.settings import ControllerSettings
-from podsched.serve.client.cluster import eviction
+from podsched.serve.client.cluster import eviction, object_patch
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Controller, Instant, Objects
 from podsched.term.controllers.write_queues import AbsentObject, Writes
@@ -45,7 +46,7 @@ class PodGarbageCollector(Controller):
         self._finished: list[Pod] = []
         self._orphans: list[Pod] = []
         self._abandoned: list[Pod] = []
-        """Pods that terminate on nodes that are out of service."""
+        """Pods that terminate without a kubelet: without a node, or on one out of service."""
         self._next = 0.0
 
     def changed(self, event: Event, now: Instant) -> None:
@@ -78,7 +79,7 @@ class PodGarbageCollector(Controller):
                     self._finished.append(pod)
                 if pod.spec.node_name and pod.spec.node_name not in nodes:
                     self._orphans.append(pod)
-                elif is_terminating(pod) and _is_out_of_service(nodes.get(pod.spec.node_name)):
+                elif is_terminating(pod) and _is_abandoned(pod, nodes):
                     self._abandoned.append(pod)
             except Exception as error:
                 self._writes.skipped("Pod", object_key(pod), error)
@@ -88,15 +89,26 @@ class PodGarbageCollector(Controller):
         self._missing_since = {name: self._missing_since.get(name, now) for name in missing}
         # The next scan retries what failed.
         for pod in (*self._surplus(), *self._abandoned):
-            self._writes.send(object_key(pod), eviction(pod, "", "", grace=0), lambda: None)
+            self._delete(pod, "", "")
         for pod in self._orphans:
             node = pod.spec.node_name
             if now - self._missing_since[node] >= _QUARANTINE:
-                request = eviction(pod, REASON, NODE_GONE, grace=0)
                 # The informer may lack a node that exists: watches omit objects that cannot be
                 # decoded. The pods of such a node keep running.
                 without = [AbsentObject("Node", "", node)]
-                self._writes.send(object_key(pod), request, lambda: None, without=without)
+                told = ("", "") if is_finished(pod) else (REASON, NODE_GONE)
+                self._delete(pod, *told, without=without)
+
+    def _delete(
+        self, pod: Pod, reason: str, message: str, without: Sequence[AbsentObject] = ()
+    ) -> None:
+        key = object_key(pod)
+        if pod.metadata.finalizers and not is_finished(pod):
+            failed = object_patch(pod, {"status": {"phase": "Failed"}})
+            failed.resource_version = 0  # The deletion changes it, and no kubelet does.
+            self._writes.send(key, failed, lambda: None, without=without)
+        request = eviction(pod, reason, message, grace=0)
+        self._writes.send(key, request, lambda: None, without=without)
 
     def _surplus(self) -> list[Pod]:
         """Return the finished pods beyond the threshold, evicted and then old ones first.
@@ -108,8 +120,12 @@ class PodGarbageCollector(Controller):
         return sorted(self._finished, key=_rank)[:count] if count > 0 else []
 
 
-def _is_out_of_service(node: AnyObject | None) -> bool:
-    if not isinstance(node, Node) or is_node_ready(node.status):
+def _is_abandoned(pod: Pod, nodes: Mapping[str, AnyObject]) -> bool:
+    """Return whether no kubelet ends a pod, whose node exists if it has one."""
+    node = nodes.get(pod.spec.node_name)
+    if not isinstance(node, Node):
+        return True
+    if is_node_ready(node.status):
         return False
     return any(taint.key == TAINT_OUT_OF_SERVICE for taint in node.spec.taints)
 
