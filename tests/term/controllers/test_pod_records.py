@@ -100,6 +100,22 @@ def test_a_pod_finished_when_its_last_container_did() -> None:
     assert record_of("default/p", pod, matches=True).finished_at == NOW + 20
 
 
+def test_a_pod_finished_when_its_sidecars_did() -> None:
+    pod = Pod()
+    pod.status.phase = "Failed"
+    pod.spec.init_containers.add(name="first")
+    pod.spec.init_containers.add(name="sidecar", restart_policy="Always")
+    of_pod = pod.status
+    for statuses, name, at in (
+        (of_pod.container_statuses, "main", 10),
+        (of_pod.init_container_statuses, "first", 30),
+        (of_pod.init_container_statuses, "sidecar", 20),
+    ):
+        status = statuses.add(name=name)
+        status.state.terminated.finished_at.CopyFrom(timestamp(NOW + at))
+    assert record_of("default/p", pod, matches=True).finished_at == NOW + 20
+
+
 def test_a_deleted_pod_without_containers_finished_when_it_was_deleted() -> None:
     pod = Pod()
     pod.status.phase = "Failed"

@@ -15,7 +15,7 @@ from podsched.api.conditions import (
     is_terminating,
     true_condition,
 )
-from podsched.api.objects import Pod, PodCondition, seconds_of
+from podsched.api.objects import ContainerStatus, Pod, PodCondition, seconds_of
 from podsched.api.queue_labels import FLAVORS_ANNOTATION, QUEUE_GROUP_NAME
 from podsched.api.resources import is_sidecar
 from podsched.queues.order import EVICTED_BY_READINESS
@@ -168,16 +168,20 @@ def completion_index(text: str) -> int:
 
 def _restarts(pod: Pod) -> tuple[tuple[int, int], int]:
     """Return the most restarts of a container and of a sidecar, and those of all containers."""
-    sidecars = {each.name for each in pod.spec.init_containers if is_sidecar(each)}
     own = [each.restart_count for each in pod.status.container_statuses]
-    first = [(each.name, each.restart_count) for each in pod.status.init_container_statuses]
-    most = max((count for name, count in first if name in sidecars), default=0)
-    return (max(own, default=0), most), sum(own) + sum(count for _, count in first)
+    most = max((each.restart_count for each in _sidecar_statuses(pod)), default=0)
+    first = sum(each.restart_count for each in pod.status.init_container_statuses)
+    return (max(own, default=0), most), sum(own) + first
+
+
+def _sidecar_statuses(pod: Pod) -> list[ContainerStatus]:
+    sidecars = {each.name for each in pod.spec.init_containers if is_sidecar(each)}
+    return [each for each in pod.status.init_container_statuses if each.name in sidecars]
 
 
 def _finished_at(pod: Pod, ready: PodCondition | None) -> float:
     """Return when a pod finished (getFinishedTime of pkg/controller/job/backoff_utils.go)."""
-    containers = pod.status.container_statuses
+    containers = [*pod.status.container_statuses, *_sidecar_statuses(pod)]
     ends = [seconds_of(status.state.terminated.finished_at) for status in containers]
     if ends and all(ends):
         return max(ends)
