@@ -90,6 +90,19 @@ def test_dependents_of_dependents_go_too(world: ControllerWorld) -> None:
     assert not names(world) and not names(world, "PersistentVolumeClaim")
 
 
+@pytest.mark.parametrize("members", ["ab", "abc"])
+def test_objects_that_own_each_other_do_not_wait_for_ever(
+    world: ControllerWorld, members: str
+) -> None:
+    for name, owner in zip(members, members[1:] + members[0], strict=True):
+        world.put(own(replica_set(name), "ReplicaSet", owner, blocks=True))
+    first = world.get("ReplicaSet", "default/a")
+    assert first is not None
+    world.mark(first, "Foreground")
+    world.settle()
+    assert not names(world, "ReplicaSet")
+
+
 def test_one_owner_that_is_left_keeps_it_without_the_others(world: ControllerWorld) -> None:
     world.put(replica_set("rs"))
     world.put(replica_set("other"))

@@ -122,8 +122,19 @@ class GarbageCollector(QueueController):
         if owners.waiting and metadata.uid in self._dependents:
             # An owner waits until all below it is gone, so this object waits for its own.
             policy = "Foreground"
+            self._open_circle(ref, item)
         request = object_deletion(item, policy)
         self._writes.send(ref.key, request, self._queue.adder(ref), without=absent)
+
+    def _open_circle(self, ref: Ref, item: AnyObject) -> None:
+        """Let an object delay no owner if a dependent waits for its own: perhaps for an owner."""
+        below = (self._objects.get(*of) for of in self._dependents.of(item.metadata.uid))
+        if any(of is not None and of.metadata.uid in self._waiting for of in below):
+            shown = to_manifest(item)["metadata"]["ownerReferences"]
+            references = [{**reference, "blockOwnerDeletion": False} for reference in shown]
+            patch = metadata_patch(item, {"ownerReferences": references})
+            patch.resource_version = 0  # The deletion changes it.
+            self._writes.send(ref.key, patch, self._queue.adder(ref))
 
     def _classify_references(self, item: AnyObject) -> _Owners:
         owners = _Owners([], [], [], [])
