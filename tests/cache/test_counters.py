@@ -74,12 +74,15 @@ def test_a_query_that_reads_no_requests_is_put_once_to_pods_that_differ_in_nothi
     assert columns.counter(small).tolist()[:2] == [1, 1]
 
 
-def test_a_query_that_requires_a_label_is_put_to_no_pod_without_it() -> None:
-    class Requiring(CountedLabel):
-        @property
-        def required_label(self) -> tuple[str, str]:
-            return self.key, self.value
+class Requiring(CountedLabel):
+    """Tells which label it requires."""
 
+    @property
+    def required_label(self) -> tuple[str, str]:
+        return self.key, self.value
+
+
+def test_a_query_that_requires_a_label_is_put_to_no_pod_without_it() -> None:
     columns, classes = a_column_of()
     CountedLabel.asked.clear()
     query = Requiring("app", "a")
@@ -88,6 +91,31 @@ def test_a_query_that_requires_a_label_is_put_to_no_pod_without_it() -> None:
         columns.pod_table.add(0, info(classes, name, labels=labels))
     assert columns.counter(query)[0] == 1
     assert CountedLabel.asked == ["a"]
+
+
+def test_a_new_query_that_requires_a_label_is_put_only_to_pods_with_it() -> None:
+    columns, classes = a_column_of()
+    CountedLabel.asked.clear()
+    for name, labels in {"a": {"app": "a"}, "b": {"app": "b"}, "none": {}}.items():
+        columns.pod_table.add(0, info(classes, name, labels=labels))
+    assert columns.counter(Requiring("app", "a"))[0] == 1
+    columns.pod_table.add(0, info(classes, "b2", labels={"app": "b", "n": "2"}))
+    assert columns.counter(Requiring("app", "b"))[0] == 2
+    assert columns.counter(Requiring("n", "2"))[0] == 1
+    assert CountedLabel.asked == ["a", "b", "b2", "b2"]
+
+
+def test_a_new_query_is_not_put_to_classes_that_were_swept() -> None:
+    columns, classes = a_column_of()
+    columns.counter(Requiring("app", "a"))
+    CountedLabel.asked.clear()
+    for i in range(2000):
+        pod = info(classes, "p", labels={"app": str(i)})
+        columns.pod_table.add(0, pod)
+        columns.pod_table.remove(0, pod)
+    columns.pod_table.add(0, info(classes, "new", labels={"app": "1"}))
+    assert columns.counter(Requiring("app", "1"))[0] == 1
+    assert CountedLabel.asked == ["new"]
 
 
 def test_a_version_changes_with_the_counts_and_with_nothing_else() -> None:

@@ -7,12 +7,13 @@ that a new counter is built without iterating over all pods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from podsched.api.host_ports import HostPort, host_ports
 from podsched.cache.pod_counter import PodCounter, TermTotal
 from podsched.framework.pods import PodClass, PodInfo, PodShape
+from podsched.lib.groups import lists_by_key
 
 #: Classes without pods are searched when there are twice as many classes as after the last search,
 #: plus this many. So the cost of a search is spread over as many new classes.
@@ -73,11 +74,30 @@ class ClassUsages:
         #: One usage per shape (and ``terminating``): a class that differs from it only in requests
         #: takes over its counters instead of asking every query again.
         self._of_shape: dict[tuple[PodShape, bool], ClassUsage] = {}
+        #: By key and value, for the keys that ``with_label`` was asked for: no query asks for those
+        #: that have another value on each pod.
+        self._by_label: dict[str, dict[str, list[ClassUsage]]] = {}
         self._sweep_at = _MIN_SWEEP
 
     def __iter__(self) -> Iterator[ClassUsage]:
         yield from self.running.values()
         yield from self.terminating.values()
+
+    def with_label(self, label: tuple[str, str] | None) -> Iterable[ClassUsage]:
+        """Return the usages of classes that have a label; of all classes for None.
+
+        Asking each of 20,000 classes took 40 ms for each new selector.
+        """
+        if label is None:
+            return self
+        key, value = label
+        by_value = self._by_label.get(key)
+        if by_value is None:
+            having = ((usage.exemplar.cls.labels.get(key), usage) for usage in self)
+            by_value = self._by_label[key] = lists_by_key(
+                (found, usage) for found, usage in having if found is not None
+            )
+        return by_value.get(value, ())
 
     def copy(self) -> ClassUsages:
         """Return an independent copy without counters."""
@@ -100,6 +120,9 @@ class ClassUsages:
         """
         known = self.terminating if pod.terminating else self.running
         usage = known[pod.cls] = ClassUsage(pod, amounts)
+        for key, value in pod.cls.labels.items():
+            if key in self._by_label:
+                self._by_label[key].setdefault(value, []).append(usage)
         like = self._of_shape.setdefault((pod.cls.shape, pod.terminating), usage)
         return usage, None if like is usage else like
 
@@ -112,5 +135,6 @@ class ClassUsages:
                 del known[cls]
         left = {*self.running.values(), *self.terminating.values()}
         self._of_shape = {key: usage for key, usage in self._of_shape.items() if usage in left}
+        self._by_label.clear()
         after()
         self._sweep_at = 2 * (len(self.running) + len(self.terminating)) + _MIN_SWEEP

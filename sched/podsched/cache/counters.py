@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from podsched.cache.class_usage import ClassUsage
+from podsched.cache.class_usage import ClassUsage, ClassUsages
 from podsched.cache.pod_counter import CounterTable, PodCounter, TermQuery
 from podsched.cache.terms import Terms
 from podsched.cache.versions import Versions
@@ -32,7 +32,7 @@ MIN_COUNTERS = 256
 class Counters:
     """All counters of one set of columns; ``usages`` has the usage of every class."""
 
-    def __init__(self, size: int, usages: Iterable[ClassUsage], versions: Versions) -> None:
+    def __init__(self, size: int, usages: ClassUsages, versions: Versions) -> None:
         self._usages = usages
         self._versions = versions
         self.table = CounterTable(size, versions)
@@ -63,8 +63,9 @@ class Counters:
         """Create the counter of a query, and count all existing pods, by class."""
         counter = self.table.create(query)
         self._reading_requests |= counter.reads_requests
-        self._by_label.setdefault(_required_label(query), []).append(counter)
-        for usage in self._usages:
+        label = _required_label(query)
+        self._by_label.setdefault(label, []).append(counter)
+        for usage in self._usages.with_label(label):
             amount = query.counts(usage.exemplar)
             if amount:
                 usage.count_in(counter, amount)
