@@ -161,7 +161,6 @@ _ALL = (
         defaults={"preemption_policy": PREEMPT_LOWER_PRIORITY},
         rules="cluster",
         generation=Generation.FIXED,
-        needs_version=True,
         kept=True,
     ),
     Kind(
@@ -281,7 +280,6 @@ _ALL = (
         defaults={"reclaim_policy": "Delete", "volume_binding_mode": "Immediate"},
         # Volumes have been made by them.
         fixed=("parameters", "provisioner", "reclaim_policy", "volume_binding_mode"),
-        needs_version=True,
         kept=True,
     ),
     _storage(
@@ -319,6 +317,7 @@ _ALL = (
         ),
         rules="storage",
         fixed=("node_topology", "storage_class_name"),
+        needs_version=True,
     ),
     _storage(
         o.VolumeAttachment,
@@ -329,6 +328,7 @@ _ALL = (
             Column("Attached", lambda o, _: o.status.attached),
         ),
         fixed=("spec",),
+        needs_version=True,
     ),
     Kind(
         o.Event,
@@ -387,6 +387,7 @@ _ALL = (
         columns=c.table(Column("Handler", lambda o, _: o.handler)),
         rules="cluster",
         fixed=("handler",),
+        needs_version=True,
         kept=True,
     ),
     Kind(o.LimitRange, ("limits",), rules="limit_ranges", role=Access.VIEW),

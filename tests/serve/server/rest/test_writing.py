@@ -191,6 +191,22 @@ async def test_each_kind_of_patch_changes_labels(
     assert patched["metadata"]["labels"] == {"b": "2"}
 
 
+async def test_some_kinds_are_replaced_only_in_a_version_that_is_named(kube: KubeClient) -> None:
+    """As their strategies in Kubernetes say (AllowUnconditionalUpdate)."""
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    await kube.request("POST", classes, {"metadata": {"name": "a"}, "value": 1})
+    again = {"metadata": {"name": "a"}, "value": 1, "description": "b"}
+    assert (await kube.request("PUT", f"{classes}/a", again)).json["description"] == "b"
+    budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    budget = {"metadata": {"name": "a"}, "spec": {"maxUnavailable": 1}}
+    await kube.request("POST", budgets, budget)
+    refused = await kube.request("PUT", f"{budgets}/a", budget)
+    assert refused.json["message"] == (
+        'poddisruptionbudgets.policy "a" is invalid: metadata.resourceVersion: Invalid value: 0: '
+        "must be specified for an update"
+    )
+
+
 async def test_a_write_that_changes_nothing_keeps_the_version(kube: KubeClient) -> None:
     first = (await kube.request("POST", PODS, manifest(a="1"))).json
     patch = {"metadata": {"labels": {"a": "1"}}}

@@ -118,8 +118,7 @@ def check_replacement(target: Target, message: AnyObject) -> None:
     if kind.needs_version and not version:
         found = invalid("metadata.resourceVersion", 0, "must be specified for an update")
         error = errors.invalid_fields(kind, target.name, [found])
-        if kind.name != "Lease":
-            raise error
+        # Kubernetes' storage says it, which knows the resource and not its kind.
         details = {**about(kind, target.name), "causes": causes_of(error.violations)}
         shown = error.message.replace(f"{kind.name}.", f"{kind.plural}.", 1)
         raise RestError(422, "Invalid", shown, details)
