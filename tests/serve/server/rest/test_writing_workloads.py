@@ -88,6 +88,15 @@ async def test_a_deployment_is_scaled_and_its_status_is_written(kube: KubeClient
     assert written["metadata"]["generation"] == 2
 
 
+async def test_an_autoscaler_is_told_the_whole_selector(kube: KubeClient) -> None:
+    """It counts the pods that this selects."""
+    tiers = {"key": "tier", "operator": "NotIn", "values": ["b", "a"]}
+    selector = {"matchLabels": {"app": "web"}, "matchExpressions": [tiers]}
+    await kube.request("POST", DEPLOYMENTS, deployment(selector=selector))
+    scale = (await kube.get(f"{DEPLOYMENTS}/web/scale")).json
+    assert scale["status"]["selector"] == "app=web,tier notin (a,b)"
+
+
 @pytest.mark.parametrize(
     ("path", "item", "field"),
     [

@@ -9,7 +9,8 @@ from podsched.api.columns import replicas
 from podsched.api.field_errors import invalid
 from podsched.api.kinds import KINDS
 from podsched.api.node_labels import REGION, ZONE
-from podsched.api.objects import AnyObject, Pod
+from podsched.api.objects import AnyObject, LabelSelector, Pod
+from podsched.api.selectors import compile_selector, from_labels
 from podsched.serve.server import errors
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
@@ -171,18 +172,15 @@ def _scale(entry: Entry) -> dict[str, Any]:
     """Return the ``Scale`` of a workload."""
     message: Any = entry.message
     metadata, spec = message.metadata, message.spec
-    selector = spec.selector
-    labels = selector.match_labels if hasattr(selector, "match_labels") else selector
+    of_labels = isinstance(spec.selector, LabelSelector)
+    selector = compile_selector(spec.selector) if of_labels else from_labels(spec.selector)
     shown = {
         "name": metadata.name,
         "namespace": metadata.namespace,
         "uid": metadata.uid,
         "resourceVersion": str(entry.revision),
     }
-    status = {
-        "replicas": message.status.replicas,
-        "selector": ",".join(f"{key}={labels[key]}" for key in sorted(labels)),
-    }
+    status = {"replicas": message.status.replicas, "selector": str(selector)}
     wanted = replicas(message)
     return {
         "kind": "Scale",
