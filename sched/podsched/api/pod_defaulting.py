@@ -150,6 +150,9 @@ def default_template_spec(spec: o.PodSpec) -> None:
 
     What follows from limits is left to each pod: whoever changes a limit means its request as well.
     """
+    if account := spec.service_account_name or spec.service_account:
+        # The second is the former name of the first.
+        spec.service_account_name = spec.service_account = account
     spec.scheduler_name = spec.scheduler_name or DEFAULT_SCHEDULER
     spec.restart_policy = spec.restart_policy or "Always"
     spec.dns_policy = spec.dns_policy or "ClusterFirst"

@@ -76,6 +76,14 @@ async def test_a_template_leaves_what_follows_from_limits_and_ports_to_its_pods(
     assert (shown["resources"], shown["ports"]) == (limits, ports)
 
 
+@pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
+async def test_an_account_has_its_former_name_as_well(kube: KubeClient, field: str) -> None:
+    spec = {**TEMPLATE["spec"], field: "builder"}
+    item = deployment(template={**TEMPLATE, "spec": spec})
+    created = (await kube.request("POST", DEPLOYMENTS, item)).json["spec"]["template"]["spec"]
+    assert (created["serviceAccountName"], created["serviceAccount"]) == ("builder", "builder")
+
+
 async def test_a_deployment_is_scaled_and_its_status_is_written(kube: KubeClient) -> None:
     created = (await kube.request("POST", DEPLOYMENTS, deployment())).json
     scale = {"kind": "Scale", "apiVersion": "autoscaling/v1", "spec": {"replicas": 4}}
