@@ -84,6 +84,16 @@ async def test_a_period_that_is_shortened_too_late_ends_at_once(world: World) ->
     assert marked.metadata.deletion_grace_period_seconds == 1
 
 
+async def test_a_second_deletion_within_the_grace_period_changes_no_finalizer(
+    world: World,
+) -> None:
+    item = pod()
+    item.spec.node_name = "worker-1"
+    await world.core.creator.create(item)
+    marked = pod_of(await world.core.deleter.delete(delete("web")))
+    assert pod_of(await world.core.deleter.delete(delete("web", "Foreground"))) == marked
+
+
 async def test_another_policy_is_a_mistake(world: World) -> None:
     await world.core.creator.create(pod())
     with pytest.raises(ApiError) as refused:

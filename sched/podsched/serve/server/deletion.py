@@ -87,7 +87,8 @@ def deletion_step(
         message = entry.decode()
     changed = _set_propagation(message, propagation)
     step = _deletion_step(entry.kind, message, asked, now)
-    if step is None and changed:
+    # As in Kubernetes: until the grace period ends, only its length may change.
+    if step is None and changed and not message.metadata.deletion_grace_period_seconds:
         return Step(None) if can_be_removed(message) else Step(message.SerializeToString())
     return step
 
