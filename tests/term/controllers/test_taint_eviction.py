@@ -105,6 +105,17 @@ def test_a_taint_that_goes_in_time_cancels_the_eviction(world: ControllerWorld) 
     assert world.recorded == [f"Cancelling deletion of Pod {POD}"]
 
 
+def test_another_taint_in_place_of_the_first_does_not_defer_the_eviction(
+    world: ControllerWorld,
+) -> None:
+    world.put(tolerating(a=5, b=5))
+    world.put(tainted("a"))
+    world.wait(4)
+    world.put(tainted("b"))
+    world.wait(10)
+    assert world.evicted == [(POD, 5)]
+
+
 def test_a_taint_that_comes_back_counts_anew(world: ControllerWorld) -> None:
     world.put(tolerating(a=5))
     world.put(tainted("a"))

@@ -163,4 +163,7 @@ class TaintEvictionController(Controller):
         if at is None:
             self._evictions.cancel(key, pod)
         else:
-            self._evictions.schedule(key, pod, at)
+            # Other taints in place of these do not defer it: a node that was not ready first and
+            # then unreachable keeps its pods no longer. Only a new leader counts from the new one.
+            before = self._evictions.time_of(key, pod)
+            self._evictions.schedule(key, pod, at if before is None else min(at, before))

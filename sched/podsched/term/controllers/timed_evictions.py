@@ -71,6 +71,11 @@ class TimedEvictions:
             self._leaving[key] = leaving
             self._due.set(key, at)
 
+    def time_of(self, key: str, pod: Pod) -> float | None:
+        """Return when a pod is to be evicted, None for never."""
+        leaving = self._leaving.get(key)
+        return leaving.at if leaving is not None and leaving.uid == pod.metadata.uid else None
+
     def cancel(self, key: str, pod: Pod) -> None:
         """Cancel the eviction of a pod, if it has one."""
         self._sent.discard(key)
