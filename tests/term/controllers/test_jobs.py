@@ -10,7 +10,7 @@ from podsched.api.defaulting import default_queued_job
 from podsched.api.objects import Job, Pod, timestamp
 from podsched.serve.client.errors import Forbidden
 from podsched.term.controllers.jobs import JobController
-from support.controller_world import START, ControllerWorld
+from support.controller_world import START, ControllerWorld, bound_pod
 from support.jobs import change, job, pods, put, stored
 
 TRACKING = "batch.kubernetes.io/job-tracking"
@@ -477,6 +477,17 @@ def test_a_job_with_a_selector_by_hand_adopts_pods(world: ControllerWorld) -> No
     assert list(adopted.metadata.finalizers) == [TRACKING]
     finish(world, adopted)
     assert conditions(world) == ["SuccessCriteriaMet", "Complete"]
+
+
+def test_a_job_counts_pods_that_finished_before_it_adopts_them(world: ControllerWorld) -> None:
+    item = job(completions=2, manualSelector=True, selector={"matchLabels": {"app": "sum"}})
+    item.spec.template.metadata.labels["app"] = "sum"
+    done = bound_pod("done", "n1", app="sum")
+    done.status.phase = "Succeeded"
+    world.put(done)
+    put(world, item)
+    assert stored(world).status.succeeded == 1
+    assert stored(world).status.active == 1
 
 
 # ------------------------------------------------------------------ in queues

@@ -50,7 +50,9 @@ class PodAdoption:
         for pod_key in list(islice(owned.adoptable, MOST_AT_ONCE)):
             del owned.adoptable[pod_key]
             pod = find(self._pods.objects, Pod, pod_key)
-            if pod is not None and _is_adoptable(pod) and self._pods.selects(key, pod):
+            # A Job counts pods that have finished, too; a ReplicaSet replaces them.
+            is_wanted = pod is not None and (bool(finalizer) or not is_finished(pod))
+            if pod is not None and is_wanted and _is_free(pod) and self._pods.selects(key, pod):
                 self._adopt(pod_key, pod, owner, finalizer)
         strangers = [
             pod
@@ -86,7 +88,7 @@ class PodAdoption:
 
     def _look_again(self, key: str) -> None:
         pod = find(self._pods.objects, Pod, key)
-        if pod is not None and _is_adoptable(pod):
+        if pod is not None and _is_free(pod):
             self._pods.look_for_owners(key, pod)
 
     def _release(
@@ -101,7 +103,5 @@ class PodAdoption:
         self._pod_writes.change(owned, record, metadata_patch(pod, change))
 
 
-def _is_adoptable(pod: Pod) -> bool:
-    metadata = pod.metadata
-    is_free = controller_of(metadata) is None and not metadata.HasField("deletion_timestamp")
-    return is_free and not is_finished(pod)
+def _is_free(pod: Pod) -> bool:
+    return controller_of(pod.metadata) is None and not is_terminating(pod)
