@@ -146,6 +146,26 @@ async def test_a_term_goes_on_with_another_configuration_and_loses_no_pod(world:
     assert not world.running.done()
 
 
+async def test_events_about_the_lock_tell_who_became_leader_and_who_stopped(world: World) -> None:
+    world.tasks.start(world.runner.recorder.run(), "events")
+    world.lead()
+    await asyncio.sleep(0.5)
+    world.runner.end_term()
+    await asyncio.sleep(0.5)
+    world.runner.end()
+    await asyncio.sleep(0.5)
+    events = [one for one in world.cluster.objects("Event") if isinstance(one, v1.Event)]
+    assert [one.message for one in events] == [
+        "replica-1 became leader",
+        "replica-1 stopped leading",
+    ]
+    for one in events:
+        about = one.involved_object
+        assert (about.kind, f"{about.namespace}/{about.name}") == ("Lease", LOCK)
+        assert (one.type, one.reason) == ("Normal", "LeaderElection")
+        assert one.reporting_controller == "default-scheduler"
+
+
 async def test_a_standby_leads_with_the_configuration_that_it_was_given(world: World) -> None:
     world.cluster.create(node("n1"))
     await asyncio.sleep(0.1)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from podsched.api.objects import ObjectMeta
 from podsched.app.state_filling import fill
 from podsched.app.state_freeing import free
 from podsched.app.term_work import RunnerParts, TermWork
@@ -201,14 +202,17 @@ class TermRunner:
         its next renewal fails.
         """
         self._term = _Term(fence, fence_lost, _pause())
+        self._record("became leader")
         self._post(StartedLeading(int(fence.term)))
 
     def end_term(self) -> None:
         """Stop leading, and build the state anew from the informer's objects."""
+        self._record_end()
         self._post(StoppedLeading())
 
     def end(self) -> None:
         """Stop leading for good."""
+        self._record_end()
         self._post(StopRequested())
 
     @property
@@ -238,6 +242,24 @@ class TermRunner:
         self._waiting.append(in_effect)
         self._post(Reconfigured())
         await in_effect
+
+    def _record_end(self) -> None:
+        if self._is_leading():
+            self._record("stopped leading")
+
+    def _record(self, what: str) -> None:
+        """Record an event about the lock, as client-go does, in the first profile's name."""
+        namespace, _, name = self._term.fence.lock.partition("/")
+        self.recorder.record(
+            ObjectMeta(namespace=namespace, name=name),
+            kind="Lease",
+            type_="Normal",
+            reason="LeaderElection",
+            # client-go's has none, but events.k8s.io requires one.
+            action="LeaderElection",
+            message=f"{self._parts.identity} {what}",
+            controller=self._parts.config.profiles[0].scheduler_name,
+        )
 
     # ------------------------------------------------------------------ effects
 
