@@ -25,8 +25,8 @@ def test_the_command_line_wins_over_the_file(sched: Commands, tmp_path: Path) ->
         tmp_path / "out.yaml",
         f"--config={file}",
         "--leader-elect-lease-duration=1m",
-        "--leader-elect=true",
-        "--profiling=false",
+        "--leader-elect=T",
+        "--profiling=0",
     )
     election = found["leaderElection"]
     assert isinstance(election, dict)

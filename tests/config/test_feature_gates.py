@@ -38,6 +38,11 @@ def test_what_is_no_gate_is_an_error(text: str) -> None:
         parse_gates(text)
 
 
+@pytest.mark.parametrize("text", ["kube:SidecarContainers=1", " SidecarContainers = T"])
+def test_gates_are_read_in_each_form_that_kube_scheduler_reads(text: str) -> None:
+    assert parse_gates(text) == {"SidecarContainers": True}
+
+
 def test_the_gate_of_the_filter_timeout_has_its_name_of_kube_scheduler() -> None:
     assert parse_gates("DRASchedulerFilterTimeout=true") == {"DRASchedulerFilterTimeout": True}
 

@@ -19,7 +19,7 @@ from podsched.cli.errors import USAGE, fail, fail_on, file_or_fail, pair_or_fail
 from podsched.cli.help_texts import Command
 from podsched.cli.options import seconds_or_fail
 from podsched.config.errors import ConfigError
-from podsched.config.feature_gates import check_version, parse_gates
+from podsched.config.feature_gates import BOOLEANS, check_version, parse_gates
 from podsched.config.flags import flag
 from podsched.config.kube_flags import refusals
 from podsched.config.settings import LogLevel
@@ -166,11 +166,11 @@ class KubeCommand(Command):
         found: list[str] = []
         for argument in arguments:
             name, equals, value = argument.partition("=")
-            if not equals or name not in flags or value.lower() not in ("true", "false"):
+            if not equals or name not in flags or value.lower() not in BOOLEANS:
                 found.append(argument)
                 continue
             on, off = flags[name]
-            found += [on] if value.lower() == "true" else [off] if off else []
+            found += [on] if BOOLEANS[value.lower()] else [off] if off else []
         return found
 
 

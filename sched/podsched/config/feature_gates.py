@@ -12,6 +12,11 @@ from typing import NamedTuple
 from podsched.config.errors import ConfigError, FieldError, invalid
 
 FLAG = "--feature-gates"
+#: The forms of a boolean in Kubernetes' flags, in lower case.
+BOOLEANS: Mapping[str, bool] = {
+    **dict.fromkeys(("true", "t", "1"), True),
+    **dict.fromkeys(("false", "f", "0"), False),
+}
 VERSION = "1.36"
 
 
@@ -64,6 +69,20 @@ GATES: dict[str, Gate] = {
             "DRASchedulerFilterTimeout",
         )
     },
+    **{
+        name: Gate(True, True, "this is always on")
+        for name in (
+            "ComponentFlagz",
+            "ComponentStatusz",
+            "InPlacePodLevelResourcesVerticalScaling",
+            "InPlacePodVerticalScaling",
+            "MatchLabelKeysInPodTopologySpread",
+            "NodeInclusionPolicyInPodTopologySpread",
+            "PodLevelResources",
+            "SidecarContainers",
+            "VolumeAttributesClass",
+        )
+    },
     "DRAWorkloadResourceClaims": Gate(
         False, None, "PodGroups have claims if the API server keeps them"
     ),
@@ -102,9 +121,11 @@ OLD_GATES: dict[str, tuple[bool, str]] = {
 }
 
 #: Gates that are generally available, and beta gates that are off by default.
-_GA = frozenset(
-    ("SchedulerQueueingHints", "DynamicResourceAllocation", "DRAAdminAccess", "DRAPrioritizedList")
-)
+_GA = frozenset((
+    "SchedulerQueueingHints", "DynamicResourceAllocation", "DRAAdminAccess", "DRAPrioritizedList",
+    "InPlacePodVerticalScaling", "NodeInclusionPolicyInPodTopologySpread", "SidecarContainers",
+    "VolumeAttributesClass",
+))  # fmt: skip
 _BETA_OFF = frozenset(
     ("SchedulerAsyncAPICalls", "CoordinatedLeaderElection", "DRADeviceTaintRules")
 )
@@ -133,8 +154,8 @@ def parse_gates(text: str) -> dict[str, bool]:
     found: dict[str, bool] = {}
     errors: list[FieldError] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, written = part.partition("=")
-        value = {"true": True, "false": False}.get(written.strip().lower())
+        written_name, equals, written = part.removeprefix("kube:").partition("=")
+        name, value = written_name.strip(), BOOLEANS.get(written.strip().lower())
         if not equals or value is None:
             errors.append(invalid(FLAG, part, "must be NAME=true or NAME=false"))
         elif (reason := _refusal(name, value)) is not None:
