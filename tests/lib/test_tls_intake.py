@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
 
 import pytest
@@ -224,3 +226,11 @@ async def test_a_client_that_asks_for_changes_of_keys_must_read_the_answers(read
         if reads:
             intake.resume_writing()
     assert socket.is_closing() is not reads
+
+
+async def test_a_tls_connection_has_a_small_buffer() -> None:
+    loop = asyncio.get_running_loop()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls = SSLProtocol(loop, asyncio.Protocol(), context, loop.create_future(), server_side=True)
+    tls.connection_lost(None)
+    assert len(tls.get_buffer(-1)) <= 64 << 10

@@ -29,7 +29,7 @@ from podsched.lib.tls_intake import TlsIntake
 #: Seconds for the TLS handshake, and also for each request from its first bytes to the end of its
 #: headers.
 REQUEST_SECONDS: Final = 10.0
-#: Max connections without a request so far: a TLS handshake has buffers of 300 KB.
+#: Max connections without a request so far: a TLS handshake has buffers of 60 KB.
 _MAX_SILENT: Final = 400
 #: Max share of one address in all connections, and in the silent ones.
 _OF_ONE_ADDRESS: Final = 0.5
