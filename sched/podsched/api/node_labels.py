@@ -15,3 +15,5 @@ BETA_INSTANCE_TYPE: Final = "beta.kubernetes.io/instance-type"
 BETA_OS: Final = "beta.kubernetes.io/os"
 BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
+#: Pods may still select nodes by the beta label, which has the value of the stable one.
+BETA_OF: Final = {OS: BETA_OS, ARCH: BETA_ARCH}

@@ -71,6 +71,8 @@ def test_a_node_registers_ready_with_its_labels() -> None:
     new = registration(node("n1"), NOW)
     assert new.metadata.labels["kubernetes.io/hostname"] == "n1"
     assert new.metadata.labels["kubernetes.io/os"] == "linux"
+    assert new.metadata.labels["beta.kubernetes.io/os"] == "linux"
+    assert new.metadata.labels["beta.kubernetes.io/arch"] == "amd64"
     assert new.status.capacity["cpu"] == "8"
     conditions = {c.type: c.status for c in new.status.conditions}
     pressures = dict.fromkeys(("MemoryPressure", "DiskPressure", "PIDPressure"), "False")

@@ -111,6 +111,22 @@ def test_a_cordoned_node_is_tainted_unschedulable(world: ControllerWorld) -> Non
     assert world.taints("n1") == ["unschedulable:NoSchedule"]
 
 
+def test_beta_labels_have_the_values_of_the_stable_ones(world: ControllerWorld) -> None:
+    node = ready_node("n1")
+    node.metadata.labels.update({"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "plan9"})
+    node.metadata.labels["kubernetes.io/arch"] = "arm64"
+    node.metadata.labels["disk"] = "ssd"
+    world.put(node)
+    world.settle()
+    assert dict(world.node("n1").metadata.labels) == {
+        "kubernetes.io/os": "linux",
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "arm64",
+        "beta.kubernetes.io/arch": "arm64",
+        "disk": "ssd",
+    }
+
+
 def test_taints_of_others_are_left_alone(world: ControllerWorld) -> None:
     node = ready_node("n1", "False")
     node.spec.taints.add(key="dedicated", value="gpu", effect="NoSchedule")

@@ -22,7 +22,7 @@ from podsched.api.hollow_nodes import (
     is_hollow,
     slices_of,
 )
-from podsched.api.node_labels import ARCH, HOSTNAME, OS, ZONE
+from podsched.api.node_labels import ARCH, BETA_OF, HOSTNAME, OS, ZONE
 from podsched.api.objects import Node, NodeCondition, copy_of, timestamp
 from podsched.config.settings import AgentSettings
 
@@ -119,6 +119,8 @@ def registration(node: Node, now: float) -> Node:
     for key, value in {**_STANDARD_LABELS, HOSTNAME: node.metadata.name}.items():
         if key not in labels:
             labels[key] = value
+    for stable, beta in BETA_OF.items():
+        labels[beta] = labels[stable]
     labels[HOLLOW_LABEL] = "true"
     status = new.status
     if not status.node_info.kubelet_version:

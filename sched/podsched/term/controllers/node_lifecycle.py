@@ -8,6 +8,7 @@
     memory, disk, PID pressure; no network;  the NoSchedule taint of that name
     unschedulable
     none of these                            the taints are removed
+    labelled with its OS or architecture     the beta labels get the same values
 
 Guarantees: other taints are kept; a node that is up to date is not written; a NoExecute taint
 without timeAdded gets one, so that every leader counts tolerationSeconds from the same time.

@@ -1,4 +1,4 @@
-"""The conditions and taints that a node should have, and the patches that set them. Pure.
+"""The conditions, taints and labels that a node should have, and patches that set them. Pure.
 
 Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
 """
@@ -10,6 +10,7 @@ from typing import Any
 
 from podsched.api.codec import write
 from podsched.api.conditions import FALSE, NODE_READY, TRUE, UNKNOWN, condition_of
+from podsched.api.node_labels import BETA_OF
 from podsched.api.objects import Node, NodeCondition, Pod, Taint, copy_of, timestamp
 from podsched.api.tolerations import (
     NO_EXECUTE,
@@ -106,8 +107,12 @@ def wanted_taints(
 def node_patch(
     node: Node, conditions: Sequence[NodeCondition], taints: Sequence[Taint]
 ) -> PatchRequest | None:
-    """Return the patch that sets a node's conditions and taints; None if they are up to date."""
+    """Return the patch of a node's conditions, taints and beta labels; None if all are current."""
     content: dict[str, Any] = {}
+    labels = node.metadata.labels
+    values = {beta: labels[stable] for stable, beta in BETA_OF.items() if stable in labels}
+    if any(labels.get(beta) != value for beta, value in values.items()):
+        content["metadata"] = {"labels": values}
     if list(conditions) != list(node.status.conditions):
         content["status"] = {"conditions": [write(c) for c in conditions]}
     if list(taints) != list(node.spec.taints):
