@@ -671,6 +671,7 @@ WATCHED_KINDS = (
     "ReplicaSet",
     "StatefulSet",
     "ReplicationController",
+    "Deployment",
     "PersistentVolume",
     "PersistentVolumeClaim",
     "StorageClass",
@@ -689,7 +690,7 @@ WATCHED_KINDS = (
     "Pod",
 )
 #: Those of them that only the controllers and the election need: no decision depends on them.
-UNDECIDING_KINDS = frozenset({"Lease", "Job", "ResourceClaimTemplate"})
+UNDECIDING_KINDS = frozenset({"Lease", "Deployment", "Job", "ResourceClaimTemplate"})
 #: The kinds that it watches only while a feature gate is on; with the gate off, they do nothing.
 GATED_KINDS: Mapping[str, str] = MappingProxyType(
     {"DeviceTaintRule": "DRADeviceTaintRules", "Workload": "WorkloadWithJob"}

@@ -11,6 +11,7 @@ import pytest
 from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import (
     ConfigMap,
+    Deployment,
     Lease,
     Namespace,
     Node,
@@ -21,6 +22,7 @@ from podsched.api.objects import (
     ResourceClaimTemplate,
     timestamp,
 )
+from podsched.api.owners import add_controller
 from podsched.config.settings import ControllerSettings
 from podsched.serve.client.errors import FenceLost, NotFound, Unavailable, Unreadable
 from podsched.serve.client.informer import Informer
@@ -121,6 +123,27 @@ async def test_a_budget_is_current_within_a_second(term: Term) -> None:
     found = term.cluster.object("PodDisruptionBudget", "default/web")
     assert isinstance(found, PodDisruptionBudget)
     assert (found.status.current_healthy, found.status.disruptions_allowed) == (1, 0)
+
+
+async def test_a_budget_counts_the_replicas_of_a_deployment(term: Term) -> None:
+    deployment, replicas, pod = Deployment(), ReplicaSet(), bound_pod("a", "n1", app="web")
+    deployment.spec.replicas, replicas.spec.replicas = 5, 1
+    replicas.spec.selector.match_labels["app"] = "web"
+    for item, owner in ((deployment, None), (replicas, deployment), (pod, replicas)):
+        item.metadata.namespace, item.metadata.name = "default", item.metadata.name or "web"
+        item.metadata.uid = f"uid-{type(item).__name__}"
+        if owner is not None:
+            add_controller(item.metadata, owner)
+        term.cluster.create(item)
+    budget = PodDisruptionBudget()
+    budget.metadata.name, budget.metadata.namespace = "web", "default"
+    budget.spec.max_unavailable = "1"
+    budget.spec.selector.match_labels["app"] = "web"
+    term.cluster.create(budget)
+    await asyncio.sleep(1)
+    found = term.cluster.object("PodDisruptionBudget", "default/web")
+    assert isinstance(found, PodDisruptionBudget)
+    assert found.status.expected_pods == 5
 
 
 async def test_a_new_budget_counts_pods_that_no_controller_had_to_be_told_of(term: Term) -> None:
