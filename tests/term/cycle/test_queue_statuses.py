@@ -81,12 +81,58 @@ async def test_a_queue_says_whether_it_admits_new_units() -> None:
         assert active(world, "ClusterQueue", "bad") == (
             "False",
             "Stopped",
-            "Can't admit new workloads: is stopped, references missing ResourceFlavor(s): a,b.",
+            "Can't admit new workloads: is stopped, references missing ResourceFlavor(s): b,a.",
         )
         good = "True", "Ready", "Can submit new workloads to localQueue"
         assert active(world, "LocalQueue", "default/good") == good
         assert active(world, "LocalQueue", "default/bad")[1] == "ClusterQueueIsInactive"
         assert active(world, "LocalQueue", "default/lost")[1] == "ClusterQueueDoesNotExist"
+
+
+async def test_each_flavor_without_its_topology_is_told() -> None:
+    world = TermWorld()
+    for name in ("b", "a"):
+        flavor(world, name, topology="racks", kind=name)
+    cluster_queue(world, "bad", None, {"b": {"cpu": 1}, "a": {"cpu": 1}})
+    async with world.running():
+        await asyncio.sleep(2)
+        assert active(world, "ClusterQueue", "bad")[1:] == (
+            "TopologyNotFound",
+            'Can\'t admit new workloads: there is no Topology "racks" for TAS flavor "b", '
+            'there is no Topology "racks" for TAS flavor "a".',
+        )
+
+
+async def test_a_queue_without_a_cohort_borrows_nothing_although_its_quota_was_lowered() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    queue = cluster_queue(world, "team", {"memory": 8, "cpu": 2})
+    async with world.running():
+        job(world, "a", "team", cpu=2)
+        await asyncio.sleep(1)
+        queue.spec.resource_groups[0].flavors[0].resources[1].nominal_quota = "1"
+        queue.metadata.generation = 7
+        world.cluster.update(queue)
+        await asyncio.sleep(2)
+        found = status(world, "ClusterQueue", "team")
+        [used] = found.flavors_usage
+        assert [(one.name, one.total, one.borrowed) for one in used.resources] == [
+            ("cpu", "2", "0"),
+            ("memory", "0", "0"),
+        ]
+        assert found.conditions[0].observed_generation == 7
+
+
+async def test_without_fair_sharing_a_queue_shows_no_share() -> None:
+    world = TermWorld()
+    flavor(world)
+    queue = cluster_queue(world, "team", {"cpu": 2})
+    queue.status.fair_sharing.weighted_share = 12
+    world.cluster.update(queue)
+    async with world.running():
+        await asyncio.sleep(2)
+        assert not status(world, "ClusterQueue", "team").HasField("fair_sharing")
 
 
 async def test_with_fair_sharing_queues_and_cohorts_show_their_share() -> None:

@@ -109,15 +109,18 @@ class QueueStatuses:
         after.pending_workloads = tally.pending
         after.reserving_workloads = after.admitted_workloads = tally.admitted
         reserved = {} if node is None else node.usage
-        _set_usage(after.flavors_reservation, nominal, reserved, borrowed=True)
-        _set_usage(after.flavors_usage, nominal, tally.usage, borrowed=True)
+        borrows = bool(item.spec.cohort_name)
+        _set_usage(after.flavors_reservation, nominal, reserved, borrows=borrows)
+        _set_usage(after.flavors_usage, nominal, tally.usage, borrows=borrows)
         if admission.rules.fair:
             after.fair_sharing.weighted_share = self._share(node)
+        else:
+            after.ClearField("fair_sharing")
         reason, message = self.inactive(item)
         if reason:
-            self._set_active(after, FALSE, reason, message)
+            self._set_active(item, after, FALSE, reason, message)
         else:
-            self._set_active(after, TRUE, "Ready", "Can admit new workloads")
+            self._set_active(item, after, TRUE, "Ready", "Can admit new workloads")
 
     def inactive(self, item: ClusterQueue) -> tuple[str, str]:
         """Return the reason and message why a ClusterQueue admits nothing; "" if it does."""
@@ -126,24 +129,17 @@ class QueueStatuses:
         found: list[tuple[str, str]] = []
         if item.spec.stop_policy not in ("", "None"):
             found.append(("Stopped", "is stopped"))
-        groups = item.spec.resource_groups
-        flavors = sorted({flavor.name for group in groups for flavor in group.flavors})
-        missing = [one for one in flavors if self._cluster.get("ResourceFlavor", "", one) is None]
+        names = [one.name for group in item.spec.resource_groups for one in group.flavors]
+        flavors = {name: self._cluster.get("ResourceFlavor", "", name) for name in names}
+        missing = [name for name, flavor in flavors.items() if flavor is None]
         if missing:
             text = f"references missing ResourceFlavor(s): {','.join(missing)}"
             found.append(("FlavorNotFound", text))
-        topologies = sorted(
-            {
-                flavor.spec.topology_name
-                for name in flavors
-                if (flavor := self._cluster.get("ResourceFlavor", "", name)) is not None
-                and flavor.spec.topology_name
-                and self._cluster.get("Topology", "", flavor.spec.topology_name) is None
-            }
-        )
-        if topologies:
-            text = f"there is no Topology {','.join(topologies)} for TAS flavor(s)"
-            found.append(("TopologyNotFound", text))
+        for name, flavor in flavors.items():
+            topology = "" if flavor is None else flavor.spec.topology_name
+            if topology and self._cluster.get("Topology", "", topology) is None:
+                text = f'there is no Topology "{topology}" for TAS flavor "{name}"'
+                found.append(("TopologyNotFound", text))
         if item.metadata.name in self._admission.snapshot.forest.cyclic:
             found.append(("Unknown", "is below a cycle of cohorts"))
         if not found:
@@ -158,15 +154,17 @@ class QueueStatuses:
         after.pending_workloads = tally.pending
         after.reserving_workloads = after.admitted_workloads = tally.admitted
         for field in (after.flavors_reservation, after.flavors_usage):
-            _set_usage(field, nominal, tally.usage, borrowed=False)
+            _set_usage(field, nominal, tally.usage)
         found = self._cluster.get("ClusterQueue", "", item.spec.cluster_queue)
         if item.spec.stop_policy not in ("", "None"):
-            self._set_active(after, FALSE, "Stopped", "LocalQueue is stopped")
+            self._set_active(item, after, FALSE, "Stopped", "LocalQueue is stopped")
         elif found is None or self.inactive(found)[0]:
             reason = "ClusterQueueDoesNotExist" if found is None else "ClusterQueueIsInactive"
-            self._set_active(after, FALSE, reason, "Can't submit new workloads to clusterQueue")
+            self._set_active(
+                item, after, FALSE, reason, "Can't submit new workloads to clusterQueue"
+            )
         else:
-            self._set_active(after, TRUE, "Ready", "Can submit new workloads to localQueue")
+            self._set_active(item, after, TRUE, "Ready", "Can submit new workloads to localQueue")
         histories = self._admission.histories
         if histories.orders(item.spec.cluster_queue):
             history = histories.of(key)
@@ -181,13 +179,15 @@ class QueueStatuses:
 
     def _set_active(
         self,
+        item: ClusterQueue | LocalQueue,
         status: v1.ClusterQueueStatus | v1.LocalQueueStatus,
         value: str,
         reason: str,
         message: str,
     ) -> None:
         now = timestamp(self._wall(), whole=True)
-        set_condition(status, _ACTIVE, value, reason, message, now)
+        condition = set_condition(status, _ACTIVE, value, reason, message, now)
+        condition.observed_generation = item.metadata.generation
 
     def _given_up(self, patches: Sequence[api_pb2.PatchRequest], failure: ClientError) -> None:
         _log.warning("Could not write queue statuses", queues=len(patches), error=str(failure))
@@ -198,16 +198,21 @@ def _set_usage(
     nominal: Mapping[FlavorResource, int],
     usage: Mapping[FlavorResource, int],
     *,
-    borrowed: bool,
+    borrows: bool | None = None,
 ) -> None:
-    """Set a queue's usage by flavor and resource, in the order of its quotas."""
+    """Set a queue's usage: flavors in the order of its quotas, the resources of each by name.
+
+    ``borrows``: whether it may borrow; None: it has no quota of its own.
+    """
     del field[:]
     flavors: dict[str, Any] = {}
-    for key, quota in nominal.items():
+    for key in nominal:
         if key.flavor not in flavors:
             flavors[key.flavor] = field.add(name=key.flavor)
+    for key in sorted(nominal, key=lambda key: key.resource):
         used = usage.get(key, 0)
         one = flavors[key.flavor].resources.add(name=key.resource)
         one.total = amount_text(key.resource, used)
-        if borrowed:
-            one.borrowed = amount_text(key.resource, max(0, used - quota))
+        if borrows is not None:
+            borrowed = max(0, used - nominal[key]) if borrows else 0
+            one.borrowed = amount_text(key.resource, borrowed)
