@@ -68,6 +68,18 @@ def test_of_two_heads_that_need_the_same_quota_one_is_admitted() -> None:
     assert all(not node.usage.get(CPU) for node in nodes(snapshot))
 
 
+def test_a_head_that_another_one_stands_in_the_way_of_goes_on_with_its_next_flavor() -> None:
+    groups = (ResourceGroup(frozenset(("cpu",)), ("default", "spare")),)
+    queues = (ClusterQueue(name, "team", groups, {CPU: Quota(0)}) for name in "ab")
+    flavors = [Flavor("default"), Flavor("spare")]
+    snapshot = Snapshot(queues, [Cohort("team", None, {CPU: Quota(8)})], flavors)
+    entries = cycle(snapshot, {"a": head("late", 8), "b": head("first", 8, 1)})
+    assert entries["first"].admitted
+    assert entries["late"].requeue is Requeue.FAILED_AFTER_NOMINATION
+    assert entries["late"].untried
+    assert entries["late"].assignment.tried == ({"cpu": 1},)
+
+
 def test_heads_that_do_not_borrow_come_first() -> None:
     snapshot = cluster(queue("a", 2), queue("b", 6))
     entries = cycle(snapshot, {"a": head("borrows", 4, 9), "b": head("own", 6)})

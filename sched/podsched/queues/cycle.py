@@ -220,9 +220,9 @@ class Cycle:
             _wait(entry, _AFTER_OVERLAP, Waiting.PREEMPTED, Requeue.PENDING_PREEMPTION)
             taken.hold(entry, entry.assignment.usage)
         elif taken.overlaps(entry):
-            _wait(entry, _OVERLAP, Waiting.QUOTA, Requeue.FAILED_AFTER_NOMINATION)
+            _skip(entry, _OVERLAP)
         elif not fits:
-            _wait(entry, _NO_LONGER, Waiting.QUOTA, Requeue.FAILED_AFTER_NOMINATION)
+            _skip(entry, _NO_LONGER)
         else:
             self._succeed(entry)
 
@@ -475,6 +475,12 @@ class _Tournament:
         # As in Kueue, a node that borrows none of what is requested comes first.
         key = (share.borrows_on(usage), share.rank, -workload.priority, workload.queued_at)
         heappush(self._heaps.setdefault(node.parent, []), (key, index, node))
+
+
+def _skip(entry: Entry, message: str) -> None:
+    # The search goes on where it ended, as in Kueue: others have taken what it found.
+    entry.message, entry.waiting = message, Waiting.QUOTA
+    entry.requeue = Requeue.FAILED_AFTER_NOMINATION
 
 
 def _wait(entry: Entry, message: str, waiting: Waiting, requeue: Requeue) -> None:
