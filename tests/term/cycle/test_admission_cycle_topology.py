@@ -489,7 +489,7 @@ async def test_pods_that_ask_for_any_level_use_no_flavor_without_a_topology() ->
     world = racks()
     flavor(world, "plain")
     cluster_queue(world, "both", None, {"plain": {"cpu": 8}, "default": {"cpu": 8}})
-    unconstrained = {"kueue.x-k8s.io/podset-unconstrained-topology": "true"}
+    unconstrained = {"kueue.x-k8s.io/podset-unconstrained-topology": "True"}
     async with world.running():
         gang(world, "g", "both", 2, cpu=4, annotations=unconstrained)
         await asyncio.sleep(1)

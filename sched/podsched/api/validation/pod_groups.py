@@ -21,6 +21,7 @@ from podsched.api.validation.queue_labels import (
     validate_queue_labels,
     validate_queue_labels_update,
 )
+from podsched.api.validation.topology_requests import validate_topology_request
 
 MOST_TEMPLATES: Final = 8
 _MOST_CONSTRAINTS: Final = 1
@@ -53,6 +54,7 @@ def validate_workload_update(at: Place, new: o.Workload, old: o.Workload) -> Non
 def validate_pod_group(at: Place, item: o.PodGroup) -> None:
     """Validate its template's name, how its pods are scheduled and evicted, and its queue."""
     validate_queue_labels(at, item.metadata)
+    validate_topology_request(at("metadata"), item.metadata)
     spec, at = item.spec, at("spec")
     _check_content(at, spec)
     if spec.HasField("pod_group_template_ref"):

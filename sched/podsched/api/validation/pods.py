@@ -27,6 +27,7 @@ from podsched.api.validation.pod_updates import validate_pod_update as validate_
 from podsched.api.validation.queue_labels import validate_queue_group, validate_queue_labels
 from podsched.api.validation.storable import validate_storable
 from podsched.api.validation.storage import one_volume_type
+from podsched.api.validation.topology_requests import validate_topology_request
 
 # Caches count entries, and what is remembered of a spec can be a hundred times as large as it is:
 # larger specs, which few pods share, are validated each time. With 512 entries instead of 2,048, an
@@ -52,6 +53,7 @@ def validate_pod(at: Place, pod: o.Pod) -> None:
     """Validate a pod's spec and its queue; what is found in a spec is remembered by its content."""
     validate_queue_labels(at, pod.metadata)
     validate_queue_group(at, pod.metadata)
+    validate_topology_request(at("metadata"), pod.metadata)
     spec = pod.spec
     if is_mirror_pod(pod) and not spec.node_name:
         reason = "must set spec.nodeName if mirror pod annotation is set"

@@ -10,6 +10,7 @@ from podsched.api.selectors import Selector, compile_selector, from_labels
 from podsched.api.validation.meta import validate_label_selector, validate_labels
 from podsched.api.validation.place import Place
 from podsched.api.validation.pods import validate_spec
+from podsched.api.validation.topology_requests import validate_topology_request
 
 #: Fields of a StatefulSet that can change.
 _MUTABLE = (
@@ -146,6 +147,7 @@ def check_template(at: Place, template: o.PodTemplateSpec, *policies: str) -> No
 
 
 def _check_template_spec(at: Place, template: o.PodTemplateSpec) -> None:
+    validate_topology_request(at("metadata"), template.metadata)
     validate_spec(at, template.spec)
     if template.spec.ephemeral_containers:
         reason = "ephemeral containers not allowed in pod template"

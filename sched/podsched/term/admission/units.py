@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from podsched.api.queue_labels import (
     ADMITTED_QUEUE,
+    GO_TRUE,
     PREFERRED_LEVEL,
     QUEUE_NAME,
     REQUIRED_LEVEL,
@@ -141,7 +142,7 @@ def asked_level(cluster: ClusterView, first: PodInfo) -> Level:
     for of in found:
         required, slices = of.get(REQUIRED_LEVEL, ""), _slices(of)
         label = required or of.get(PREFERRED_LEVEL, "")
-        if label or slices or of.get(UNCONSTRAINED) == "true":
+        if label or slices or of.get(UNCONSTRAINED) in GO_TRUE:
             return Level(label, bool(required), not label, slices)
     return Level()
 
