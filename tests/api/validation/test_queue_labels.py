@@ -9,6 +9,7 @@ from podsched.api.manifest import from_manifest
 from podsched.api.objects import Condition, Job, Pod, PodGroup
 from podsched.api.pod_groups import label_group_key, label_min_count
 from podsched.api.priorities import PriorityClasses
+from podsched.api.queue_labels import LEAST_PARALLELISM
 from podsched.api.validation import validate
 
 QUEUE, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
@@ -148,6 +149,20 @@ def test_the_labels_that_a_job_gives_its_pods_are_checked_on_the_job() -> None:
     assert complaints(job({TIME: "0"})) == [
         f"metadata.labels[{TIME}]: Invalid value: 0: should be greater than 0"
     ]
+
+
+@pytest.mark.parametrize(("least", "why"), [("x", "invalid syntax"), ("0", ""), ("3", "")])
+def test_a_job_starts_with_fewer_pods_than_it_has_and_with_one_at_least(
+    least: str, why: str
+) -> None:
+    made = job({})
+    made.spec.parallelism, made.spec.completions = 8, 3
+    made.metadata.annotations[LEAST_PARALLELISM] = "2"
+    assert complaints(made) == []
+    made.metadata.annotations[LEAST_PARALLELISM] = least
+    [text] = complaints(made)
+    assert text.startswith(f"metadata.annotations[{LEAST_PARALLELISM}]: Invalid value: ")
+    assert text.endswith(why or "should be between 0 and 2")
 
 
 def test_a_job_keeps_its_queue_unless_it_is_suspended() -> None:

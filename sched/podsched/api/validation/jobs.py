@@ -11,6 +11,7 @@ from podsched.api.validation.meta import validate_labels
 from podsched.api.validation.place import Place
 from podsched.api.validation.pod_updates import put_back_placement
 from podsched.api.validation.queue_labels import (
+    validate_least_parallelism,
     validate_queue_labels,
     validate_queue_labels_update,
 )
@@ -55,6 +56,7 @@ _FIELDS: tuple[tuple[int, int, Sequence[str]], ...] = (
 def validate_job(at: Place, item: o.Job) -> None:
     """Check the pods, their selector, and what follows from their success and failure."""
     validate_queue_labels(at, item.metadata)
+    validate_least_parallelism(at, item)
     spec, at = item.spec, at("spec")
     _check_spec(at, spec)
     check_selector(at, spec.HasField("selector"), spec.selector, spec.template)

@@ -1,6 +1,6 @@
-"""Kueue's labels and annotations on pods and PodGroups.
+"""Kueue's labels and annotations on pods, PodGroups and Jobs.
 
-Source: Kueue 0.20, pkg/controller/jobframework/validation.go and jobs/pod/pod_webhook.go. A pod of
+Source: Kueue 0.20, pkg/controller/jobframework/validation.go, jobs/{pod,job}. A pod of
 Kueue is suspended while it has a gate; here it is until it is bound, and a PodGroup until quota is
 reserved.
 """
@@ -13,6 +13,7 @@ from podsched.api import objects as o
 from podsched.api.names import dns1123_subdomain
 from podsched.api.queue_labels import (
     ADMISSION_ANNOTATIONS,
+    LEAST_PARALLELISM,
     MAX_EXEC_TIME,
     QUEUE_GROUP_COUNT,
     QUEUE_GROUP_NAME,
@@ -66,6 +67,18 @@ def validate_queue_group(at: Place, metadata: o.ObjectMeta) -> None:
             f"incorrect annotation value '{QUEUE_GROUP_COUNT}={text}': group total count should be "
             "greater than zero",
         )
+
+
+def validate_least_parallelism(at: Place, job: o.Job) -> None:
+    """Validate the number of pods with which a Job may start."""
+    if LEAST_PARALLELISM not in job.metadata.annotations:
+        return
+    pods, where = job.spec.parallelism, at("metadata.annotations")[LEAST_PARALLELISM]
+    if job.spec.HasField("completions"):
+        pods = min(pods, job.spec.completions)
+    least = _number(where, job.metadata.annotations[LEAST_PARALLELISM])
+    if least is not None and not 0 < least < pods:
+        where.invalid(least, f"should be between 0 and {pods - 1}")
 
 
 def validate_queue_labels_update(
