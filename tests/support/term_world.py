@@ -312,6 +312,14 @@ class TermWorld:
 
     def events(self, name: str, reason: str) -> list[str]:
         """The messages of a pod's events, the oldest first."""
+        return [event.message for event in self._events(name, reason)]
+
+    def related(self, name: str, reason: str) -> str:
+        """The other object that a pod's last event is about."""
+        other = self._events(name, reason)[-1].related
+        return f"{other.api_version} {other.kind} {other.namespace}/{other.name}"
+
+    def _events(self, name: str, reason: str) -> list[v1.Event]:
         found = [
             event
             for event in self.cluster.objects("Event")
@@ -319,8 +327,7 @@ class TermWorld:
             and event.involved_object.name == name
             and event.reason == reason
         ]
-        found.sort(key=lambda event: event.first_timestamp.ToNanoseconds())
-        return [event.message for event in found]
+        return sorted(found, key=lambda event: event.first_timestamp.ToNanoseconds())
 
     def check(self) -> None:
         """The queue's and the cache's books are in order, and no pod was bound twice."""

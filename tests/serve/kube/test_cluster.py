@@ -277,6 +277,18 @@ def event(count: int = 1) -> Event:
     return found
 
 
+async def test_an_event_names_the_other_object_that_it_is_about(world: World) -> None:
+    preempted = event()
+    related = preempted.related
+    related.kind, related.api_version, related.uid = "Pod", "v1", "uid-high"
+    related.namespace, related.name = "default", "high"
+    await world.cluster.record_events([event(), preempted])
+    alone, both = world.store.writes("POST", "/apis/events.k8s.io/v1/namespaces/default/events")
+    assert "related" not in alone
+    about = {"namespace": "default", "name": "high", "uid": "uid-high"}
+    assert both["related"] == {"kind": "Pod", "apiVersion": "v1", **about}
+
+
 async def test_an_event_that_happens_again_gets_a_series(world: World) -> None:
     await world.cluster.record_events([event()], [event(count=3)])
     (created,) = world.store.writes("POST", "/apis/events.k8s.io/v1/namespaces/default/events")

@@ -488,6 +488,8 @@ async def test_a_gang_of_higher_priority_evicts_lower_pods_on_several_nodes() ->
         [note] = world.events("low-n1", "Preempted")
         uid = world.cluster.object("PodGroup", "default/g").metadata.uid
         assert note == f"Preempted by podgroup {uid} on node cluster"
+        related = world.related("low-n1", "Preempted")
+        assert related == "scheduling.k8s.io/v1alpha2 PodGroup default/g"
         world.check()
 
 

@@ -32,6 +32,7 @@ async def test_a_preemptor_gets_its_node_from_a_pod_of_lower_priority() -> None:
         assert pods(world) == ["high"]
         assert world.nodes_of("high") == ["n1"]
         assert world.events("low", "Preempted") == ["Preempted by pod uid-high on node n1"]
+        assert world.related("low", "Preempted") == "v1 Pod default/high"
         world.check()
 
 

@@ -16,6 +16,7 @@ from podsched.api.codec import format_time
 from podsched.api.conditions import condition_of
 from podsched.api.objects import Event, Pod, PodCondition
 from podsched.v1 import api_pb2 as v1
+from podsched.v1.objects_pb2 import ObjectReference
 
 
 def binding(wanted: v1.Binding) -> dict[str, Any]:
@@ -101,7 +102,7 @@ def object_patch(request: v1.PatchRequest) -> dict[str, Any]:
 
 def event(recorded: Event) -> dict[str, Any]:
     """Return an event of events.k8s.io/v1, without the deprecated fields."""
-    about = recorded.involved_object
+    related = {"related": _reference(recorded.related)} if recorded.HasField("related") else {}
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -114,15 +115,20 @@ def event(recorded: Event) -> dict[str, Any]:
         "reportingInstance": recorded.reporting_instance,
         "action": recorded.action,
         "reason": recorded.reason,
-        "regarding": {
-            "apiVersion": about.api_version,
-            "kind": about.kind,
-            "namespace": about.namespace,
-            "name": about.name,
-            "uid": about.uid,
-        },
+        "regarding": _reference(recorded.involved_object),
+        **related,
         "note": recorded.message,
         "type": recorded.type,
+    }
+
+
+def _reference(about: ObjectReference) -> dict[str, str]:
+    return {
+        "apiVersion": about.api_version,
+        "kind": about.kind,
+        "namespace": about.namespace,
+        "name": about.name,
+        "uid": about.uid,
     }
 
 

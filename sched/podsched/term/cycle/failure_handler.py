@@ -146,6 +146,7 @@ class FailureHandler(TermPart):
             action="Preempting",
             message=preemption.event_note(victim, evicted=evicted),
             controller=preemption.scheduler_name,
+            related=preemption.reference,
         )
 
     def preemption_finished(

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from podsched.api.conditions import REASON_PREEMPTION_BY_SCHEDULER
+from podsched.api.kinds import KINDS
 from podsched.api.reasons import StatusCode
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.framework.plugin import Victims
@@ -37,6 +38,7 @@ from podsched.serve.client.errors import ClientError
 from podsched.telemetry.logs import get_logger
 from podsched.term.cycle.evictions import GONE, Evict
 from podsched.v1 import api_pb2
+from podsched.v1 import objects_pb2 as v1
 
 LISTENER_WORDING = 'notifying plugin "{}" of its evictions'
 
@@ -81,6 +83,19 @@ class Preemption:
     def uid(self) -> str:
         """The uid of the preemptor, or of the preemptors' group."""
         return self.pods[0].uid if self.group is None else self.group.uid
+
+    @property
+    def reference(self) -> v1.ObjectReference:
+        """The preemptor, or the preemptors' group."""
+        kind = "Pod" if self.group is None else "PodGroup"
+        namespace, _, name = self.key.partition("/")
+        return v1.ObjectReference(
+            kind=kind,
+            api_version=KINDS[kind].api_version,
+            namespace=namespace,
+            name=name,
+            uid=self.uid,
+        )
 
     def event_note(self, victim: PodInfo, *, evicted: bool) -> str:
         if self.note is not None:

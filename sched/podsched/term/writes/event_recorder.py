@@ -42,7 +42,10 @@ COUNT_UP_FOR = 1800.0
 
 
 class EventRecord(NamedTuple):
-    """Something that happened to an object; ``at`` is wall time in seconds."""
+    """Something that happened to an object; ``at`` is wall time in seconds.
+
+    ``related``: another object that it is about, such as the preemptor of a victim.
+    """
 
     kind: str
     namespace: str
@@ -54,6 +57,7 @@ class EventRecord(NamedTuple):
     message: str
     controller: str
     at: float
+    related: v1.ObjectReference | None
 
 
 @dataclass(slots=True)
@@ -104,6 +108,7 @@ class EventRecorder:
         action: str = "",
         controller: str = "default-scheduler",
         kind: str = "Pod",
+        related: v1.ObjectReference | None = None,
     ) -> None:
         """Note an event about an object of a kind; return at once."""
         # Drop the oldest event: the latest ones show the current state.
@@ -123,6 +128,7 @@ class EventRecorder:
                 shorten(message),
                 controller,
                 self._wall(),
+                related,
             ),
         )
 
@@ -177,6 +183,8 @@ class EventRecorder:
         event.involved_object.namespace = record.namespace
         event.involved_object.name = record.name
         event.involved_object.uid = record.uid
+        if record.related is not None:
+            event.related.CopyFrom(record.related)
         event.source.component = record.controller
         event.first_timestamp.FromNanoseconds(int(seen.first * 1e9))
         event.last_timestamp.FromNanoseconds(int(record.at * 1e9))
