@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from podsched.lib.network import free_port
+from podsched.serve.client.call_metrics import ClientTelemetry
 from podsched.serve.client.errors import (
     Forbidden,
     NotFound,
@@ -24,6 +25,7 @@ from podsched.serve.client.errors import (
 from podsched.serve.kube.access import ClusterAccess, from_kubeconfig
 from podsched.serve.kube.http import KubeHttp
 from podsched.serve.kube.informer import KubeInformer
+from podsched.telemetry.instruments import MetricRegistry
 from support.certificates import Certificates, make_certificates
 from support.eventually import PATIENCE, eventually
 from support.kube_server import KubeStore, serve
@@ -60,6 +62,20 @@ def kubeconfig(folder: Path, server: str, files: Certificates, user: dict[str, A
     path = folder / "config"
     path.write_text(json.dumps(document))
     return path
+
+
+async def test_requests_are_counted_by_the_servers_host_without_its_path(
+    store: KubeStore, clients: list[KubeHttp]
+) -> None:
+    registry = MetricRegistry()
+    async with serve(store) as url:
+        access = ClusterAccess(f"{url}/clusters/c1")
+        clients.append(KubeHttp(access, observer=ClientTelemetry(registry)))
+        with pytest.raises(NotFound):
+            await clients[0].request("GET", POD)
+    host = url.removeprefix("http://")
+    counted = {one.name: one for one in registry.instruments()}["rest_client_requests_total"]
+    assert [labels for labels, _ in counted.cells()] == [("404", "GET", host)]
 
 
 async def test_tls_token_and_client_certificate_of_a_kubeconfig(

@@ -93,7 +93,6 @@ class KubeHttp:
         self._timeout = timeout
         self._wait_for_server = wait_for_server
         self._observer = observer
-        self._host = access.server.partition("://")[2]
         self._session: aiohttp.ClientSession | None = None
         url = urlsplit(access.server)
         assert (access.tls is not None) == (url.scheme == "https")
@@ -104,7 +103,8 @@ class KubeHttp:
             _CONNECT_TIMEOUT,
         )
         self._root = url.path
-        self._always = {"Host": url.netloc.rpartition("@")[2], **_HEADERS}
+        self._host = url.netloc.rpartition("@")[2]
+        self._always = {"Host": self._host, **_HEADERS}
         self._room = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def close(self) -> None:

@@ -88,13 +88,10 @@ class Preemption:
     def reference(self) -> v1.ObjectReference:
         """The preemptor, or the preemptors' group."""
         kind = "Pod" if self.group is None else "PodGroup"
+        version = KINDS[kind].api_version
         namespace, _, name = self.key.partition("/")
         return v1.ObjectReference(
-            kind=kind,
-            api_version=KINDS[kind].api_version,
-            namespace=namespace,
-            name=name,
-            uid=self.uid,
+            kind=kind, api_version=version, namespace=namespace, name=name, uid=self.uid
         )
 
     def event_note(self, victim: PodInfo, *, evicted: bool) -> str:

@@ -42,10 +42,7 @@ COUNT_UP_FOR = 1800.0
 
 
 class EventRecord(NamedTuple):
-    """Something that happened to an object; ``at`` is wall time in seconds.
-
-    ``related``: another object that it is about, such as the preemptor of a victim.
-    """
+    """Something that happened to an object; ``at``: wall time; ``related``: such as a preemptor."""
 
     kind: str
     namespace: str
