@@ -543,6 +543,24 @@ async def test_a_fault_in_a_try_without_victims_admits_nothing_beyond_the_quota(
         assert usage(world, "team") == {"default/cpu": 4000}
 
 
+async def test_units_without_a_priority_class_have_the_one_called_default_if_it_exists() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 4})
+    async with world.running():
+        job(world, "first", "team", cpu=4)
+        await asyncio.sleep(1)
+        priority_class(world, "default", 50)
+        priority_class(world, "low", 1)
+        job(world, "low", "team", cpu=4, labels={PRIORITY: "low"})
+        job(world, "silent", "team", cpu=4)
+        await asyncio.sleep(1)
+        world.cluster.delete("Pod", "default/first")
+        await asyncio.sleep(2)
+        assert bound(world) == ["silent"]
+
+
 async def test_a_gang_of_higher_workload_priority_is_tried_although_an_equal_was_refused() -> None:
     world = TermWorld()
     big_node(world, "n1")

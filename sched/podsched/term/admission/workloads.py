@@ -24,6 +24,8 @@ from podsched.term.admission.requeuing import Requeuing
 from podsched.term.admission.units import Level, Unit, is_lone, level_of, unit_group
 from podsched.v1 import objects_pb2 as v1
 
+#: The WorkloadPriorityClass of units that name none, if it exists.
+_DEFAULT_CLASS: Final = "default"
 #: The key of a class's pod set in ``PodClass.compiled``.
 _POD_SET: Final = "pod set"
 #: The devices that pods ask for by claims: amounts by resource, by uid of the pod.
@@ -154,8 +156,8 @@ class Workloads:
 def _priority(cluster: ClusterView, item: v1.PodGroup | None, group: PodGroup, pod: PodInfo) -> int:
     """Return a unit's priority: of its WorkloadPriorityClass, else its group, else the pod."""
     of_group = "" if item is None else item.metadata.labels.get(QUEUE_PRIORITY_CLASS, "")
-    name = of_group or pod.cls.labels.get(QUEUE_PRIORITY_CLASS, "")
-    found = cluster.get("WorkloadPriorityClass", "", name) if name else None
+    name = of_group or pod.cls.labels.get(QUEUE_PRIORITY_CLASS, "") or _DEFAULT_CLASS
+    found = cluster.get("WorkloadPriorityClass", "", name)
     if found is not None:
         return cast(WorkloadPriorityClass, found).value
     # A PodGroup without a PriorityClass has the priority 0: then that of its pods applies.
