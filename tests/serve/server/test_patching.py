@@ -36,6 +36,15 @@ def test_items_of_new_keys_come_first_and_one_that_comes_twice_is_merged() -> No
     assert added == [("c", "c:2"), ("a", "a:1")]
 
 
+def test_the_selector_of_a_budget_is_replaced() -> None:
+    budget = v1.PodDisruptionBudget()
+    budget.spec.selector.match_labels["app"] = "web"
+    patch = {"spec": {"selector": {"matchLabels": {"tier": "front"}}}}
+    result = patched(budget, patch, STRATEGIC_MERGE_PATCH)
+    assert isinstance(result, v1.PodDisruptionBudget)
+    assert result.spec.selector.match_labels == {"tier": "front"}
+
+
 def test_an_item_can_be_deleted_and_added_again() -> None:
     deleted = {"name": "a", "$patch": "delete"}
     assert _merged(_pod("a", "b"), deleted) == [("b", "b:1")]

@@ -105,6 +105,40 @@ def test_a_patch_does_what_kubernetes_does(
     assert strategic_merge(current, patch) == expected, why
 
 
+@pytest.mark.parametrize(
+    ("kind", "current", "patch", "expected"),
+    [
+        (
+            "EndpointSlice",
+            {"ports": [{"port": 53, "protocol": "TCP"}]},
+            {"ports": [{"port": 80, "name": None}, {"name": "any"}]},
+            {"ports": [{"port": 80}, {"name": "any"}]},
+        ),
+        (
+            "PodDisruptionBudget",
+            {"spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}},
+            {"spec": {"selector": {"matchLabels": {"tier": "front"}}}},
+            {"spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"tier": "front"}}}},
+        ),
+        (
+            "Service",
+            {"spec": {"selector": {"app": "web"}, "ports": [{"port": 53}]}},
+            {"spec": {"selector": {"tier": "front"}, "ports": [{"port": 80}]}},
+            {
+                "spec": {
+                    "selector": {"app": "web", "tier": "front"},
+                    "ports": [{"port": 80}, {"port": 53}],
+                }
+            },
+        ),
+    ],
+)
+def test_what_a_kind_replaces_as_a_whole_is_merged_in_others(
+    kind: str, current: dict[str, Any], patch: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert strategic_merge(current, patch, kind) == expected
+
+
 def test_a_patch_whose_types_do_not_fit_is_refused() -> None:
     with pytest.raises(PatchError):
         strategic_merge({"labels": {"a": "b"}}, {"labels": "none"})

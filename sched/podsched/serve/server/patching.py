@@ -57,7 +57,7 @@ def patched(message: AnyObject, patch: Mapping[str, Any], patch_type: int) -> An
     try:
         if patch_type == STRATEGIC_MERGE_PATCH:
             current = to_manifest(message)
-            patch = merge_patch(current, strategic_merge(current, patch))
+            patch = merge_patch(current, strategic_merge(current, patch, current["kind"]))
         return apply_merge_patch(message, patch).message
     except PatchError as error:
         raise _invalid(str(error), [Violation("", str(error), "Invalid value")]) from None

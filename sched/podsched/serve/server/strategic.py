@@ -43,6 +43,12 @@ MERGE_KEYS: Final[Mapping[str, str]] = {
 }
 #: Merge keys of lists named "ports", which differ between kinds: the first that an item has.
 _PORTS: Final = ("containerPort", "port")
+#: The member of a kind that is replaced as a whole, though others of its name are merged.
+WHOLE: Final[Mapping[str, str]] = {
+    "CertificateSigningRequest": "conditions",
+    "EndpointSlice": "ports",
+    "PodDisruptionBudget": "selector",
+}
 #: Lists of strings that are merged as sets.
 SETS: Final = frozenset({"finalizers", "podCIDRs"})
 _DIRECTIVE: Final = "$patch"
@@ -62,8 +68,13 @@ def merge_key(name: str, items: Sequence[Any]) -> str | None:
     return MERGE_KEYS.get(name)
 
 
-def strategic_merge(current: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Apply a strategic merge patch to an object and return the result. Raises PatchError."""
+def strategic_merge(
+    current: Mapping[str, Any], patch: Mapping[str, Any], kind: str = ""
+) -> dict[str, Any]:
+    """Apply a strategic merge patch to an object, or a part of one, and return the result.
+
+    kind: of the object; "" for those of which no member is in WHOLE. Raises PatchError.
+    """
     if patch.get(_DIRECTIVE) == "replace":
         return dict(_plain({k: v for k, v in patch.items() if k != _DIRECTIVE}))
     if patch.get(_DIRECTIVE) == "delete":
@@ -78,22 +89,24 @@ def strategic_merge(current: Mapping[str, Any], patch: Mapping[str, Any]) -> dic
         if name.startswith(_DELETED_VALUES):
             _delete_values(result, name[len(_DELETED_VALUES) :], value)
         elif not name.startswith("$"):
-            _merge_member(result, name, value)
+            _merge_member(result, name, value, kind)
     for name, order in patch.items():
         if name.startswith(_ORDER):
             _set_order(result, name[len(_ORDER) :], order, current)
     return result
 
 
-def _merge_member(result: dict[str, Any], name: str, value: Any) -> None:
+def _merge_member(result: dict[str, Any], name: str, value: Any, kind: str) -> None:
     """Merge one member of a patch into an object, in place; null removes it. Raises PatchError."""
     before = result.get(name)
     if value is None:
         result.pop(name, None)
+    elif name == WHOLE.get(kind):
+        result[name] = _plain(value)
     elif isinstance(value, dict):
         if before is not None and not isinstance(before, dict):
             raise PatchError(f"{name}: an object does not fit what is there")
-        result[name] = strategic_merge(before or {}, value)
+        result[name] = strategic_merge(before or {}, value, kind)
     elif isinstance(value, list):
         if before is not None and not isinstance(before, list):
             raise PatchError(f"{name}: a list does not fit what is there")

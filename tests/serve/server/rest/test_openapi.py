@@ -27,6 +27,13 @@ async def test_a_list_says_how_it_is_patched(kube: KubeClient) -> None:
     assert "x-kubernetes-patch-strategy" not in spec["properties"]["tolerations"]
 
 
+async def test_a_selector_that_is_replaced_says_so(kube: KubeClient) -> None:
+    """kubectl leaves out of a patch what stays as it is, unless all of it is replaced."""
+    found, document = await schema(kube, "apis/policy/v1", "PodDisruptionBudget")
+    spec = document["components"]["schemas"][found["properties"]["spec"]["$ref"].split("/")[-1]]
+    assert spec["properties"]["selector"]["x-kubernetes-patch-strategy"] == "replace"
+
+
 async def test_operations_say_that_the_server_validates_fields(kube: KubeClient) -> None:
     _, document = await schema(kube, "apis/policy/v1", "PodDisruptionBudget")
     path = "/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/{name}"

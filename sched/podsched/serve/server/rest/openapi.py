@@ -17,7 +17,7 @@ from podsched.serve.server.rest.discovery import MAJOR, MINOR
 from podsched.serve.server.rest.messages import JSON, TEXT, Answer, encode
 from podsched.serve.server.rest.patches import PATCH_TYPES
 from podsched.serve.server.rest.resources import GROUPS, Resource
-from podsched.serve.server.strategic import SETS, merge_key
+from podsched.serve.server.strategic import SETS, WHOLE, merge_key
 from podsched.v1 import objects_pb2
 
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
@@ -187,14 +187,25 @@ def _field(field: FieldDescriptor, schemas: dict[str, Schema]) -> Schema:
         values = _value(field, message.fields_by_name["value"], schemas)
         return {"type": "object", "additionalProperties": values}
     value = _value(field, field, schemas)
-    if not field.is_repeated:
-        return value
-    return {"type": "array", "items": value, **_patch_strategy(field)}
+    if field.is_repeated:
+        return {"type": "array", "items": value, **_patch_strategy(field)}
+    if _is_whole(field):
+        return {"allOf": [value], "x-kubernetes-patch-strategy": "replace"}
+    return value
+
+
+def _is_whole(field: FieldDescriptor) -> bool:
+    """Return whether a strategic merge patch replaces the field as a whole."""
+    parent: Any = field.containing_type
+    kind = parent.name.removesuffix("Spec").removesuffix("Status")
+    return WHOLE.get(kind) == field.json_name
 
 
 def _patch_strategy(field: FieldDescriptor) -> Schema:
     """Return a list's patch strategy, for clients that compute patches."""
     name = field.json_name
+    if _is_whole(field):
+        return {}
     if name in SETS:
         return {"x-kubernetes-patch-strategy": "merge"}
     message: Any = field.message_type

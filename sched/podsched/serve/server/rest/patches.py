@@ -48,26 +48,26 @@ def patch_type(request: Request) -> str:
     return media
 
 
-def patched_content(kind: str, raw: bytes) -> Callable[[Content], Content]:
-    """Return the function that applies a patch to an object. Both raise RestError."""
+def patched_content(media: str, raw: bytes, kind: str) -> Callable[[Content], Content]:
+    """Return the function that applies a patch to an object of a kind. Both raise RestError."""
     try:
         patch = load_json(raw)
     except ValueError as error:
         raise bad_request(f"error decoding patch: {error}") from None
     if isinstance(patch, (dict, list)) and is_deep(patch):
         raise bad_request(f"error decoding patch: nested more than {MAX_PATCH_DEPTH} levels deep")
-    if kind == JSON_PATCH:
+    if media == JSON_PATCH:
         return _operations(patch)
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: json: an object was expected")
-    if kind == MERGE:
+    if media == MERGE:
         return lambda content: merged(content, patch)
-    return lambda content: _strategic(content, patch)
+    return lambda content: _strategic(content, patch, kind)
 
 
-def _strategic(content: Content, patch: Mapping[str, Any]) -> Content:
+def _strategic(content: Content, patch: Mapping[str, Any], kind: str) -> Content:
     try:
-        return strategic_merge(content, patch)
+        return strategic_merge(content, patch, kind)
     except PatchError as error:
         raise invalid_patch(error) from None
 

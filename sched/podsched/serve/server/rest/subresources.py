@@ -128,7 +128,7 @@ class Subresources:
         dry = asks_dry_run(request, "UpdateOptions")
         raw = request.body
         if target.verb == "patch":
-            change = await apart(len(raw), patched_content, patch_type(request), raw)
+            change = await apart(len(raw), patched_content, patch_type(request), raw, "Scale")
         else:
             content, _ = await parsed_body(request, "Scale")
             check_kind(content, "Scale", (_SCALES,))

@@ -199,7 +199,7 @@ class Writing:
             return await self._apply(target, request, manager, level, dry)
         turn = Turn()
         size = len(request.body)
-        change = await apart(size, patched_content, kind, request.body)
+        change = await apart(size, patched_content, kind, request.body, resource.kind.name)
         await turn.pause()
         warnings: list[str] = []
 
