@@ -34,6 +34,11 @@ def test_one_is_enough_and_the_rest_is_as_in_kube_scheduler(
     assert flags.address == address
 
 
+def test_paths_that_are_always_allowed_need_no_leading_slash() -> None:
+    flags = ServingFlags(authorization_always_allow_paths=["metrics, /flag*", "*"])
+    assert flags.open_paths == ("/metrics", "/flag*", "/*")
+
+
 def test_a_certificate_is_made_once_for_a_directory(tmp_path: Path) -> None:
     flags = ServingFlags(cert_dir=tmp_path / "certs", tls_min_version="VersionTLS13")
     made = flags.tls("ca.crt")
@@ -60,6 +65,7 @@ def test_the_authorities_of_clients_can_be_named(tmp_path: Path) -> None:
         (["--client-ca-file=/none"], "--client-ca-file: /none: no such file"),
         (["--tls-min-version=VersionTLS10"], "must be one of VersionTLS12, VersionTLS13"),
         (["--secure-port=65536"], "--secure-port"),
+        (["--authorization-always-allow-paths=/a*b"], "/a*b: * may only be at the end"),
     ],
 )
 def test_what_does_not_fit_is_a_usage_error(

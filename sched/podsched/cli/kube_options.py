@@ -214,15 +214,19 @@ class ServingFlags:
         certificate, key = self.tls_cert_file, self.tls_private_key_file
         pair_or_fail({"--tls-cert-file": certificate, "--tls-private-key-file": key})
         file_or_fail("--client-ca-file", self.client_ca_file)
+        for path in self.open_paths:
+            if "*" in path[:-1]:
+                option = "--authorization-always-allow-paths"
+                fail(f"{option}: {path}: * may only be at the end", USAGE)
         if self.tls_min_version and self.tls_min_version not in _VERSIONS:
             versions = ", ".join(_VERSIONS)
             fail(f"--tls-min-version {self.tls_min_version}: must be one of {versions}", USAGE)
 
     @property
     def open_paths(self) -> tuple[str, ...]:
-        """Paths that answer without a certificate."""
+        """Paths that answer without a certificate; kube-scheduler, too, adds a leading slash."""
         paths = ",".join(self.authorization_always_allow_paths or []).split(",")
-        return tuple(filter(None, (path.strip() for path in paths)))
+        return tuple(f"/{path.strip().removeprefix('/')}" for path in paths if path.strip())
 
     @property
     def https(self) -> bool:

@@ -71,7 +71,7 @@ class HealthChecks:
             ok = ok and not reason
             lines.append(f"[-]{name} failed: {reason}" if reason else f"[+]{name} ok")
         if unknown := sorted(set(exclude) - set(names)):
-            quoted = ", ".join(f'"{name}"' for name in unknown)
+            quoted = ",".join(f'"{name}"' for name in unknown)
             lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}")
         lines.append(f"{probe} check {'passed' if ok else 'failed'}")
         if ok and not verbose:
