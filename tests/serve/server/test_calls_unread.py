@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from podsched.serve.server import calls, frames, watching
+from podsched.serve.server import calls, frames
 from podsched.serve.server.fairness import intake
 from podsched.serve.server.server import ApiServer
 from podsched.serve.server.settings import ServerSettings
@@ -26,10 +26,10 @@ _SMALL_WINDOW = [("grpc.http2.bdp_probe", 0)]
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[tuple[ApiServer, Any]]:
+async def serving(settings: ServerSettings | None = None) -> AsyncIterator[tuple[ApiServer, Any]]:
     """A server and a way to open watches."""
     store = MemoryStore()
-    server = ApiServer(ServerSettings(), store)
+    server = ApiServer(settings or ServerSettings(), store)
     await server.start()
     async with grpc.aio.insecure_channel(server.address, _SMALL_WINDOW) as channel:
         yield server, channel.unary_stream("/podsched.v1.Objects/Watch")
@@ -68,11 +68,8 @@ async def test_a_watch_that_is_read_slowly_goes_on(monkeypatch: pytest.MonkeyPat
         stream.cancel()
 
 
-async def test_more_watches_than_a_server_can_serve_are_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(watching, "MAX_WATCHES", 2)
-    async with serving() as (server, watch):
+async def test_more_watches_than_a_server_is_told_to_serve_are_refused() -> None:
+    async with serving(ServerSettings(max_connections=2)) as (server, watch):
         raw = v1.WatchRequest(kinds=["Pod"]).SerializeToString()
         streams = [watch(raw), watch(raw)]
         await eventually("two are served", lambda: server.core.watcher.watching == 2)

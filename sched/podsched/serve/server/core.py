@@ -80,7 +80,9 @@ class ServerCore:
         )
         expiry = EventExpiry(store, self.cache, settings)
         self.lister = Lister(store, self.cache, self.reflector)
-        self.watcher = Watcher(self.cache, self.reflector, settings.bookmark_seconds)
+        self.watcher = Watcher(
+            self.cache, self.reflector, settings.bookmark_seconds, settings.max_connections
+        )
         quotas = QuotaIndex(self.cache)
         self.quota_recounter = UsageRecounter(store, self.cache, self.reflector, quotas, now=now)
         charging = QuotaCharging(new_objects, quotas, self.quota_recounter, now=now)

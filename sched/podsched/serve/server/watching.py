@@ -25,8 +25,6 @@ from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED, WatchRequest
 
 #: Changes that a watch takes from the cache at once.
 _CHANGES_AT_ONCE = 2000
-#: Max concurrent watches; a kube-apiserver with its informers has some hundreds.
-MAX_WATCHES = 2000
 #: Bytes after which a response is sent. The server holds one or two responses for each client that
 #: does not read, so this is much less than a page of a list; larger ones are not faster.
 _RESPONSE_BYTES = 256 << 10
@@ -92,11 +90,12 @@ class Watcher:
     """Streams the changes of the objects that a request selects."""
 
     def __init__(
-        self, cache: WatchCache, reflector: CacheReflector, bookmark_seconds: float
+        self, cache: WatchCache, reflector: CacheReflector, bookmark_seconds: float, most: int
     ) -> None:
-        """bookmark_seconds: interval of bookmarks in a quiet watch."""
+        """bookmark_seconds: interval of bookmarks in a quiet watch. most: watches at a time."""
         self._cache = cache
         self._reflector = reflector
+        self._most = most
         self._grpc = GrpcEncoding(bookmark_seconds)
         self._closing = False
         self.watching = 0
@@ -125,8 +124,8 @@ class Watcher:
             for kind in scope.kinds.values():
                 node.check_selection(kind, request.field_selector)
         _check(request, scope)
-        if self.watching >= MAX_WATCHES:
-            raise errors.overloaded(f"{MAX_WATCHES} watches are being served already")
+        if self.watching >= self._most:
+            raise errors.overloaded(f"{self._most} watches are being served already")
         return self._watch(request, scope, right, encoding or self._grpc)
 
     async def _watch(
