@@ -216,6 +216,13 @@ def test_attributes_are_named_like_variables(name: str, wrong: str) -> None:
             ['validRange.max: Invalid value: "4": default is more than max: 2'],
         ),
         (
+            {"default": "2", "validRange": {"min": "2", "max": "x", "step": "2"}},
+            [
+                'validRange.max: Invalid value: "x": quantities must match the regular expression '
+                "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+            ],
+        ),
+        (
             {"default": "2", "validRange": {"min": "2", "step": "0"}},
             ['validRange.step: Invalid value: "0": must be greater than zero'],
         ),

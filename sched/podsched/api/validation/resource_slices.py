@@ -295,7 +295,7 @@ def _check_range(at: Place, policy: o.CapacityRequestPolicy, default: Fraction, 
     least = parse_or_report(at("min"), span.min)
     most = parse_or_report(at("max"), span.max) if span.HasField("max") else None
     step = parse_or_report(at("step"), span.step) if span.HasField("step") else None
-    if least is None:
+    if least is None or (most is None and span.HasField("max")):
         return
     if least > capacity:
         at("min").invalid(span.min, f"min is larger than capacity value: {total}")
