@@ -39,7 +39,7 @@ from podsched.queues.snapshot import Snapshot
 #: Returns what preemption for a flavor and resource achieves, and the borrowing level afterwards.
 Oracle = Callable[[FlavorResource, int], tuple[Outcome, int]]
 _NO_TOPOLOGY: Final = (
-    "the pods ask for a Topology, but request no resource of a flavor, and only flavors have one"
+    "the pods ask for a Topology, but request no resource of a flavor that has one"
 )
 
 
@@ -108,9 +108,11 @@ class Assigner:
             flavors |= found
             reasons += search.reasons
         sets = [self.workload.pod_sets[index] for index in members]
-        if not flavors and not reasons and any(one.level or one.in_topology for one in sets):
+        asks = any(one.level or one.in_topology for one in sets)
+        levels = (self.snapshot.flavors[one.flavor].levels for one in flavors.values())
+        if asks and (flavors or not reasons) and not any(levels):
             # A Topology belongs to a flavor; without it the level would be ignored.
-            reasons, waiting = [_NO_TOPOLOGY], [Waiting.NO_MATCHING_FLAVOR]
+            flavors, reasons, waiting = {}, [_NO_TOPOLOGY], [Waiting.NO_MATCHING_FLAVOR]
         text = tuple(sorted(reasons))
         worst = max(waiting, key=SEVERITY.index, default=None)
         return [
@@ -223,10 +225,10 @@ class _Search:
             if kept and name not in kept:
                 known = ",".join(sorted(kept))
                 return f"could not assign {name} flavor since the workload is assigned: {known}"
-            if (pods.level or pods.in_topology) and not flavor.levels:
-                return f'Flavor "{name}" does not support TopologyAwareScheduling'
-            if not {pods.level, *pods.slice_levels} - {""} <= set(flavor.levels):
-                return f'Flavor "{name}" does not contain the requested level'
+            # A flavor that only counts pods need not have the Topology that they ask for.
+            needed = flavor.levels or self._group.resources & pods.requests.keys()
+            if needed and (reason := _lacks_level(pods, flavor)):
+                return reason
             taint = find_untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations))
             if taint is not None:
                 return f"untolerated taint {_taint_text(taint)} in flavor {name}"
@@ -287,6 +289,15 @@ class _Search:
         ):
             return assigner.oracle(key, wanted), None
         return (Outcome.NO_FIT, level), Waiting.QUOTA
+
+
+def _lacks_level(pods: PodSet, flavor: Flavor) -> str:
+    """Return that a flavor lacks the Topology, or a level, that pods ask for; else ""."""
+    if (pods.level or pods.in_topology) and not flavor.levels:
+        return f'Flavor "{flavor.name}" does not support TopologyAwareScheduling'
+    if not {pods.level, *pods.slice_levels} - {""} <= set(flavor.levels):
+        return f'Flavor "{flavor.name}" does not contain the requested level'
+    return ""
 
 
 def _taint_text(taint: Taint) -> str:

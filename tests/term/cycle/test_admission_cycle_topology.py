@@ -485,6 +485,19 @@ async def test_a_flavor_without_the_level_is_not_used(level: str, why: str) -> N
         )
 
 
+async def test_the_number_of_pods_needs_no_flavor_with_a_topology() -> None:
+    world = racks()
+    flavor(world, "plain")
+    cluster_queue(world, "both", None, {"default": {"cpu": 16}}, {"plain": {"pods": 9}})
+    async with world.running():
+        gang(world, "g", "both", 2, cpu=4, annotations={REQUIRED: RACK})
+        gang(world, "small", "both", 2, annotations={REQUIRED: RACK})
+        await asyncio.sleep(1)
+        assert len(nodes(world, "g")) == 1
+        assert usage(world, "both") == {"default/cpu": 8000, "plain/pods": 2}
+        assert "the pods ask for a Topology" in condition(world, "small")[2]
+
+
 async def test_pods_that_ask_for_any_level_use_no_flavor_without_a_topology() -> None:
     world = racks()
     flavor(world, "plain")
