@@ -16,6 +16,8 @@ POD_READY = "Ready"
 DISRUPTION_TARGET = "DisruptionTarget"
 NODE_READY = "Ready"
 DISRUPTION_ALLOWED = "DisruptionAllowed"
+#: The reason of a budget whose pods cannot be counted.
+SYNC_FAILED = "SyncFailed"
 POD_GROUP_SCHEDULED = "PodGroupScheduled"
 #: Of PodGroups: whether quota is reserved for their pods, so that their queue stays.
 QUOTA_RESERVED = "QuotaReserved"

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from podsched.api.objects import Pod, PodCondition, PodDisruptionBudget
+from podsched.api.objects import Pod, PodCondition, PodDisruptionBudget, timestamp
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
@@ -289,14 +289,23 @@ async def running(world: World, name: str) -> None:
     await world.core.registry.update(item, status=True)
 
 
-async def allow(world: World, disruptions: int) -> None:
-    """A budget for app=web that allows so many disruptions."""
+async def allow(world: World, disruptions: int, reason: str = "", message: str = "") -> None:
+    """A budget for app=web that allows so many disruptions, and says why."""
     item = budget("b", app="web")
     await world.core.creator.create(item)
     item.status.observed_generation = 1
     item.status.disruptions_allowed = disruptions
     item.status.desired_healthy = 1
     item.status.current_healthy = 1 + disruptions
+    if reason:
+        item.status.current_healthy = 2
+        item.status.conditions.add(
+            type="DisruptionAllowed",
+            status="False",
+            reason=reason,
+            message=message,
+            last_transition_time=timestamp(1),
+        )
     await world.core.registry.update(item, status=True)
 
 
@@ -355,6 +364,25 @@ async def test_a_budget_not_yet_observed_refuses(world: World) -> None:
     (outcome,) = await world.core.pods.evict([evict("a")], None)
     assert isinstance(outcome, ApiError)
     assert "still being processed by the server" in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "why"),
+    [
+        ("SyncFailed", "m", " because it failed sync: m"),
+        ("Other", "m", " (Other): m"),
+        ("InsufficientPods", "", ""),
+    ],
+)
+async def test_a_refused_eviction_tells_what_the_budget_says(
+    world: World, reason: str, message: str, why: str
+) -> None:
+    await running(world, "a")
+    await allow(world, 0, reason, message)
+    (outcome,) = await world.core.pods.evict([evict("a")], None)
+    assert isinstance(outcome, ApiError)
+    told = f"The disruption budget b does not allow evicting pods currently{why}"
+    assert outcome.message.endswith(told)
 
 
 async def test_a_pod_with_two_budgets_cannot_be_evicted(world: World) -> None:

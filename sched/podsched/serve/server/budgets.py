@@ -8,9 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from podsched.api.conditions import is_pod_ready, set_disruption_allowed
+from podsched.api.conditions import (
+    DISRUPTION_ALLOWED,
+    FALSE,
+    SYNC_FAILED,
+    condition_of,
+    is_pod_ready,
+    set_disruption_allowed,
+)
 from podsched.api.disruption_budgets import selector_of
-from podsched.api.objects import Pod, PodDisruptionBudget, timestamp
+from podsched.api.objects import (
+    Condition,
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetStatus,
+    timestamp,
+)
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.serve.server import errors
 from podsched.serve.server.entries import Entry
@@ -54,13 +67,7 @@ def spend(entry: Entry, pod: Pod, now: float) -> PodDisruptionBudget | None:
         why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         raise errors.forbidden(entry.kind, name, why)
     if status.disruptions_allowed == 0:
-        cause = (
-            f"The disruption budget {name} needs {status.desired_healthy} healthy pods "
-            f"and has {status.current_healthy} currently"
-        )
-        if status.current_healthy > status.desired_healthy:
-            cause = f"The disruption budget {name} does not allow evicting pods currently"
-        raise errors.budget(name, cause)
+        raise errors.budget(name, f"The disruption budget {name} {_refusal(status)}")
     status.disruptions_allowed -= 1
     if status.disruptions_allowed == 0:
         set_disruption_allowed(status, timestamp(now, whole=True))
@@ -68,6 +75,19 @@ def spend(entry: Entry, pod: Pod, now: float) -> PodDisruptionBudget | None:
     # allow the same disruption again.
     status.disrupted_pods[pod.metadata.name].CopyFrom(timestamp(now, whole=True))
     return budget
+
+
+def _refusal(status: PodDisruptionBudgetStatus) -> str:
+    """Return why a budget allows no disruption, in the words of checkAndDecrement."""
+    condition = condition_of(status, DISRUPTION_ALLOWED)
+    told = condition if condition is not None and condition.status == FALSE else Condition()
+    if told.message and told.reason == SYNC_FAILED:
+        return f"does not allow evicting pods currently because it failed sync: {told.message}"
+    if status.current_healthy <= status.desired_healthy:
+        healthy = status.current_healthy
+        return f"needs {status.desired_healthy} healthy pods and has {healthy} currently"
+    why = f" ({told.reason}): {told.message}" if told.message else ""
+    return f"does not allow evicting pods currently{why}"
 
 
 def more_than_one() -> ApiError:

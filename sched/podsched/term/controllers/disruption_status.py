@@ -15,6 +15,7 @@ from podsched.api.codec import write
 from podsched.api.conditions import (
     DISRUPTION_ALLOWED,
     FALSE,
+    SYNC_FAILED,
     condition_of,
     is_pod_ready,
     is_terminating,
@@ -38,7 +39,6 @@ from podsched.lib.due_times import earliest
 from podsched.serve.client.cluster import object_patch
 from podsched.v1.api_pb2 import PatchRequest
 
-_SYNC_FAILED: Final = "SyncFailed"
 _UNMANAGED: Final = (
     "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a "
     "result, the status of the PDB cannot be calculated correctly, which may result in undefined "
@@ -131,7 +131,7 @@ def new_status(
     if isinstance(found, str):
         # As failSafe: the rest stays, so that no eviction counts on an old status.
         status.disruptions_allowed = 0
-        set_budget_condition(status, FALSE, _SYNC_FAILED, found, timestamp(now, whole=True))
+        set_budget_condition(status, FALSE, SYNC_FAILED, found, timestamp(now, whole=True))
         return status, None
     status.observed_generation = budget.metadata.generation
     recheck, disrupted_healthy = _keep_disrupted(status, counts, now)
@@ -180,7 +180,7 @@ def notes_of(
     if not counts.members:
         found.append(Note("Normal", "NoPods", "No matching pods found"))
     condition = condition_of(status, DISRUPTION_ALLOWED)
-    if condition is not None and condition.reason == _SYNC_FAILED:
+    if condition is not None and condition.reason == SYNC_FAILED:
         message = f"Failed to calculate the number of expected pods: {condition.message}"
         found.append(Note("Warning", "CalculateExpectedPodCountFailed", message))
     elif (spec.max_unavailable or spec.min_available.endswith("%")) and any(
