@@ -120,9 +120,11 @@ async def test_a_leader_stops_when_another_is_preferred_and_does_not_come_back(
     world.prefer("another")
     await asyncio.sleep(1)
     assert (world.elector.is_leader(), world.history) == (False, ["handed over"])
-    renewed = world.lease["spec"]["renewTime"]
+    released = world.lease["spec"]
+    assert (released["holderIdentity"], released["leaseDurationSeconds"]) == ("", 1)
+    assert "preferredHolder" not in released
     await asyncio.sleep(60)
-    assert world.lease["spec"]["renewTime"] == renewed
+    assert world.lease["spec"] == released
     world.appoint("me")
     await asyncio.sleep(5)
     assert world.elector.is_leader()

@@ -64,12 +64,13 @@ def on_leading(state: Leading, event: Event, transition: Transition) -> State:
 def hold(state: Leading, transition: Transition) -> Leading | Standby | Releasing:
     """End a step in LEADING: stop if the lease or the term is over, renew if that is due.
 
-    Give the lock back if no API server can be reached.
+    Give the lock back if another holder is preferred, or if no API server can be reached.
     """
     if transition.now >= state.lease_over_at:
         return _stop_leading(state, StopReason.RENEW_DEADLINE, transition)
     if state.view.end_of_term:
-        return _stop_leading(state, StopReason.HANDED_OVER, transition)
+        transition.emit(StopLeading(StopReason.HANDED_OVER))
+        return _give_back(state, "", transition, stays=True)
     if must_give_back(state, transition.now):
         transition.emit(StopLeading(StopReason.CUT_OFF))
         return _give_back(gave_up(state, transition.now), "", transition, stays=True)

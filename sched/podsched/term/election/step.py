@@ -41,7 +41,7 @@ which a silent leader is suspected; ``states`` has the fields of each phase.
 | LEADING     | Observed     | record or term is not ours       | STANDBY: StopLeading            |
 | LEADING     | TermOver     | of the present term              | STANDBY: StopLeading            |
 | LEADING     | Observed     | liveness key gone, record moved  | Renew                           |
-| LEADING     | any          | coordinated, another is preferred | STANDBY: StopLeading           |
+| LEADING     | any          | coordinated, another is preferred | RELEASING: StopLeading, Release |
 | LEADING     | any          | renewal due                      | Renew                           |
 | LEADING     | Refused      |                                  | ReadRecord, back off            |
 | LEADING     | Unanswered   |                                  | ReadRecord, back off            |
@@ -83,8 +83,8 @@ carries its term, and an acquisition invalidates earlier terms.
 
 A *coordinated* candidate (Kubernetes' coordinated leader election) has one rule instead: its claim
 is justified if the API server has written its name as holder into the record, and prefers no other
-candidate. If the record prefers another candidate, the holder stops leading and lets its lease
-expire; then the API server appoints the other one.
+candidate. If the record prefers another candidate, the holder gives the lock back, and the API
+server appoints the other one. (client-go does so only after a renewDeadline, in which it leads.)
 
 If the store was restored from a backup (HistoryLost), the seen lock is forgotten, because revisions
 are lower now. No candidate claims the lock for a retryPeriod, in which informers list again.
