@@ -34,6 +34,16 @@ def test_the_command_line_wins_over_the_file(sched: Commands, tmp_path: Path) ->
     assert (found["enableProfiling"], found["parallelism"]) == (False, 3)
 
 
+def test_flags_may_have_underscores_and_short_ones_an_equals_sign(
+    sched: Commands, tmp_path: Path
+) -> None:
+    path = tmp_path / "out.yaml"
+    found = written(sched, path, "-v=4", "--leader_elect_resource_name=mine")
+    election = found["leaderElection"]
+    assert isinstance(election, dict)
+    assert election["resourceName"] == "mine"
+
+
 def test_a_mistake_on_the_command_line_is_named_with_its_field(sched: Commands) -> None:
     done = sched("scheduler", "--leader-elect-lease-duration=1s")
     assert done.code == 2

@@ -150,6 +150,7 @@ class KubeCommand(Command):
     """A command that takes kube-scheduler's flags as they are written for it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        args = [_usual(argument) for argument in args]
         if found := refusals(args):
             fail("\nerror: ".join(found), USAGE)
         return list(super().parse_args(ctx, self._plain(args)))
@@ -172,6 +173,14 @@ class KubeCommand(Command):
             on, off = flags[name]
             found += [on] if BOOLEANS[value.lower()] else [off] if off else []
         return found
+
+
+def _usual(argument: str) -> str:
+    """Return an argument in the usual form: in Go's, --a_b is --a-b, and -v=4 is -v4."""
+    name, equals, value = argument.partition("=")
+    if name.startswith("--"):
+        return name.replace("_", "-") + equals + value
+    return name + value if equals and name.startswith("-") and len(name) == 2 else argument
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
