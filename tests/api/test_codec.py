@@ -108,3 +108,13 @@ def test_an_object_without_a_schema_is_written_in_the_order_of_its_names() -> No
     [entry] = write(metadata)["managedFields"]
     assert list(entry["fieldsV1"]) == sorted(fields)
     assert list(entry["fieldsV1"]["f:a"]) == sorted("zyxwvuabcdef")
+
+
+def test_what_has_no_schema_here_is_checked_by_that_of_kubernetes() -> None:
+    """Kubelets and controllers stop at a list of pods with one that they cannot decode."""
+    reader = Reader()
+    probe = {"httpget": {}, "periodSeconds": "5"}
+    reader.read(v1.Pod(), {"spec": {"containers": [{"readinessProbe": probe}]}}, "")
+    at = "spec.containers[0].readinessProbe"
+    assert [problem.path for problem in reader.problems] == [f"{at}.periodSeconds"]
+    assert reader.unknown == [f"{at}.httpget"]

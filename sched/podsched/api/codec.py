@@ -23,6 +23,7 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.field_errors import FieldError, invalid
+from podsched.api.kubernetes_fields import misfits, types_of
 from podsched.v1 import objects_pb2
 
 #: Seconds of 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z, the first and last time with a form.
@@ -55,12 +56,16 @@ class _Mismatch(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One field of a message, with data to read and write it."""
+    """One field of a message, with data to read and write it.
+
+    form: Kubernetes' type of a field without a schema here; "" for others.
+    """
 
     name: str
     json_name: str
     scalar: Callable[[object], Any] | None
     message: type[Message] | None
+    form: str
     is_list: bool
     is_map: bool
     always: bool
@@ -235,11 +240,17 @@ def _describe_field(field: FieldDescriptor) -> _Field:
         json_name=field.json_name,
         scalar=None if is_message else _scalar_reader(inner, fmt),
         message=inner.message_type._concrete_class if is_message else None,
+        form=_form(field) if message_type is Struct.DESCRIPTOR else "",
         is_list=field.is_repeated and not is_map,
         is_map=is_map,
         always=extensions[objects_pb2.always],
         to_json=to_json,
     )
+
+
+def _form(field: FieldDescriptor) -> str:
+    parent: Any = field.containing_type
+    return types_of(parent.name).get(field.json_name, "")
 
 
 @lru_cache(None)
@@ -310,6 +321,8 @@ class Reader:
     def _read_field(
         self, message: Message, field: _Field, value: object, path: str, depth: int
     ) -> None:
+        if field.form and self._misfits(value, field.form, path):
+            return
         if field.is_map:
             self._read_map(message, field, value, path, depth)
         elif field.is_list:
@@ -320,6 +333,16 @@ class Reader:
                 setattr(message, field.name, read)
         else:
             self._read_message(getattr(message, field.name), value, path, depth)
+
+    def _misfits(self, value: object, form: str, path: str) -> bool:
+        """Return whether a value does not fit Kubernetes' type of it, and note why."""
+        known = len(self.problems)
+        for place, found, expected in misfits(value, form, path):
+            if expected:
+                self._mismatch(place, found, f"expected {expected}, got {_got(found)}")
+            else:
+                self._note(self.unknown, place)
+        return len(self.problems) > known
 
     def _read_message(self, message: Message, value: object, path: str, depth: int) -> None:
         if not isinstance(message, Timestamp):

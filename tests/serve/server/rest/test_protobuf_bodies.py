@@ -8,12 +8,10 @@ from contextlib import suppress
 
 import pytest
 
-from podsched.serve.server.rest.protobuf_bodies import (
-    _MESSAGES,
-    ProtobufError,
-    UnsupportedKindError,
-    decode,
-)
+from podsched.api.kubernetes_fields import numbered_fields
+from podsched.serve.server.rest.protobuf_bodies import ProtobufError, UnsupportedKindError, decode
+
+_MESSAGES = numbered_fields()
 
 
 def member(number: int, content: bytes | str) -> bytes:

@@ -3,37 +3,23 @@
 Answers are JSON: a client that accepts only protobuf gets 406. But ``kubectl create``, ``drain``
 and ``auth`` always send protobuf, and so do kubelets, kube-scheduler and kube-controller-manager by
 default. So the kinds that they write are read: a message is converted to the JSON of the object by
-the field numbers in ``protobuf_fields.txt``.
+the field numbers in ``api/kubernetes_fields.txt``.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
-from importlib.resources import files
+from collections.abc import Iterator
 from typing import Any, Final
 
 from podsched.api import codec
 from podsched.api.json_text import load_json
+from podsched.api.kubernetes_fields import numbered_fields
 from podsched.api.objects import Timestamp
 from podsched.lib.varint import read_varint
 
 MEDIA: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
-
-
-def _read_messages() -> dict[str, dict[int, tuple[str, str]]]:
-    """Return name and type of each message's fields, by message and number."""
-    text = files(__package__).joinpath("protobuf_fields.txt").read_text("utf-8")
-    _, *blocks = text.split("\n\n")
-    messages = {}
-    for message, *lines in map(str.splitlines, blocks):
-        fields = (line.split() for line in lines)
-        messages[message] = {int(number): (name, form) for number, name, form in fields}
-    return messages
-
-
-_MESSAGES: Final[Mapping[str, Mapping[int, tuple[str, str]]]] = _read_messages()
 #: Max fields in all messages of a body together.
 _MAX_FIELDS: Final = 50_000
 _WORD: Final = 1 << 64
@@ -72,14 +58,16 @@ class _Decoder:
         meta = self._parts(_bytes(parts.get(1)))
         version, kind = _text(meta.get(1)), _text(meta.get(2))
         # Events have a different schema in each of their groups.
-        message = next((name for name in (f"{version} {kind}", kind) if name in _MESSAGES), "")
+        message = next(
+            (name for name in (f"{version} {kind}", kind) if name in numbered_fields()), ""
+        )
         if not message:
             raise UnsupportedKindError(f"{kind[:100]} is not read as protobuf here, only as JSON")
         content = self._message(_bytes(parts.get(2)), message)
         return {"apiVersion": version, "kind": kind, **content}
 
     def _message(self, raw: bytes, message: str) -> dict[str, Any]:
-        known = _MESSAGES[message]
+        known = numbered_fields()[message]
         found: dict[str, Any] = {}
         for number, value in self._fields(raw):
             if number not in known:
