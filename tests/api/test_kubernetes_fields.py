@@ -34,6 +34,7 @@ def test_what_typed_clients_can_decode_fits(form: str, value: object) -> None:
         ("Probe", [], ("x", [], "an object")),
         ("HostAlias[]", {}, ("x", {}, "an array")),
         ("HostAlias[]", [{"ip": 1}], ("x[0].ip", 1, "a string")),
+        ("EmptyDirVolumeSource", {"sizeLimit": "big"}, ("x.sizeLimit", "big", "a quantity")),
         ("SecurityContext", {"privileged": "true"}, ("x.privileged", "true", "a boolean")),
     ],
 )

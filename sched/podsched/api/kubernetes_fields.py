@@ -12,6 +12,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final
 
+from podsched.api.quantity import QuantityError, parse
+
 
 def _is_integer(value: object) -> bool:
     if isinstance(value, float):
@@ -23,7 +25,11 @@ def _is_string(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_amount(value: object) -> bool:
+def _is_quantity(value: object) -> bool:
+    try:
+        parse(str(value))
+    except QuantityError:
+        return False
     return isinstance(value, (str, int, float)) and not isinstance(value, bool)
 
 
@@ -35,7 +41,7 @@ _SCALARS: Final = {
     "bytes": ("a string", _is_string),
     "Time": ("a string", _is_string),
     "MicroTime": ("a string", _is_string),
-    "Quantity": ("a string or a number", _is_amount),
+    "Quantity": ("a quantity", _is_quantity),
     "IntOrString": ("a string or an integer", lambda v: _is_string(v) or _is_integer(v)),
     "RawExtension": ("", lambda _: True),
 }
