@@ -36,6 +36,7 @@ from podsched.serve.server.rest.fieldsets import (
     union,
 )
 from podsched.serve.server.rest.resources import Resource
+from podsched.serve.server.rest.shapes import with_micro_times
 
 _FIRST: Final = "before-first-apply"
 #: Fields in every configuration: they keep the metadata owned, so that pruning never removes it.
@@ -136,11 +137,22 @@ def normalized(resource: Resource, config: Mapping[str, Any]) -> dict[str, Any]:
     """
     message = resource.kind.new()
     stripped = {key: value for key, value in config.items() if key not in ("apiVersion", "kind")}
-    codec.Reader().read(message, resource.hide(stripped), "")
-    content = resource.show(codec.write(message))
+    given = resource.hide(stripped)
+    codec.Reader().read(message, given, "")
+    written = with_micro_times(resource.kind, codec.write(message))
+    content = resource.show(_only_given(written, given))
     if (doubled := next(duplicates(content), None)) is not None:
         raise bad_request(f"{doubled}: duplicate entries for this key")
     return content
+
+
+def _only_given(written: Any, given: Any) -> Any:
+    """Return what is written of a configuration without the fields that are written always."""
+    if isinstance(written, dict) and isinstance(given, Mapping):
+        return {k: _only_given(v, given[k]) for k, v in written.items() if k in given}
+    if isinstance(written, list) and isinstance(given, list):
+        return [_only_given(v, each) for v, each in zip(written, given, strict=False)]
+    return written
 
 
 def applied(
