@@ -89,3 +89,24 @@ def test_the_size_of_claims_may_be_written_in_another_way() -> None:
 
     assert mistakes(claims("1024Mi"), claims("1Gi")) == []
     assert mistakes(claims("2Gi"), claims("1Gi")) == [f"spec: Forbidden: {REASON}"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"podManagementPolicy": "parallel"}, "spec.podManagementPolicy"),
+        ({"updateStrategy": {"type": "onDelete"}}, "spec.updateStrategy.type"),
+        (
+            {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": -1}}},
+            "spec.updateStrategy.rollingUpdate.partition",
+        ),
+        (
+            {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "delete"}},
+            "spec.persistentVolumeClaimRetentionPolicy.whenDeleted",
+        ),
+        ({"ordinals": {"start": -1}}, "spec.ordinals.start"),
+    ],
+)
+def test_a_policy_that_does_not_exist_is_refused(spec: dict[str, Any], field: str) -> None:
+    item = apply_merge_patch(stateful_set(), {"spec": spec}).message
+    assert [error.path for error in validate("StatefulSet", item)] == [field]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from podsched.api import objects as o
+from podsched.api.codec import object_json
 from podsched.api.quantity_fields import are_same
 from podsched.api.selectors import Selector, compile_selector, from_labels
 from podsched.api.validation.meta import validate_label_selector, validate_labels
@@ -31,8 +33,9 @@ def validate_replica_set(at: Place, item: o.ReplicaSet | o.Deployment) -> None:
 
 
 def validate_stateful_set(at: Place, item: o.StatefulSet) -> None:
-    """Check replicas, the selector and the template, which its controller completes."""
+    """Check replicas, policies, selector and the template, which its controller completes."""
     _check_replicas(at, item)
+    _check_policies(at("spec"), item.spec)
     template = o.copy_of(item.spec.template)
     # The controller sets these two for each pod, and puts the claims in place of volumes of the
     # same names (``initIdentity``, ``updateStorage``): what the template has there does not count.
@@ -45,6 +48,24 @@ def validate_stateful_set(at: Place, item: o.StatefulSet) -> None:
         template.spec.volumes.add(name=name).persistent_volume_claim.claim_name = name
     template.spec.volumes.extend(kept)
     _check_lasting_template(at("spec.template"), template, "StatefulSet")
+
+
+def _check_policies(at: Place, spec: o.StatefulSetSpec) -> None:
+    """Check how pods come and go: controllers take unknown policies for others."""
+    at("podManagementPolicy").one_of(spec.pod_management_policy, ("OrderedReady", "Parallel"))
+    update, place = object_json(spec.update_strategy), at("updateStrategy")
+    place("type").one_of(update.get("type", ""), ("OnDelete", "RollingUpdate"))
+    place("rollingUpdate.partition").least(_number(update.get("rollingUpdate"), "partition"))
+    retention = at("persistentVolumeClaimRetentionPolicy")
+    for event, kept in object_json(spec.persistent_volume_claim_retention_policy).items():
+        retention(event).one_of(kept, ("Delete", "Retain"))
+    at("ordinals.start").least(_number(object_json(spec.ordinals), "start"))
+
+
+def _number(content: Any, name: str) -> int:
+    """Return a member of what has no schema, 0 if there is no such number."""
+    value = content.get(name) if isinstance(content, dict) else None
+    return value if isinstance(value, int) else 0
 
 
 def _check_lasting_template(at: Place, template: o.PodTemplateSpec, owner: str) -> None:
