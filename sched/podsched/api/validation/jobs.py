@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from podsched.api import objects as o
@@ -141,9 +142,13 @@ def _check_spec(at: Place, spec: o.JobSpec) -> None:
             reason = 'only "Never" is supported when podFailurePolicy is specified'
             at("template.spec.restartPolicy").invalid(spec.template.spec.restart_policy, reason)
         _check_failure_policy(at("podFailurePolicy.rules"), spec)
+    if spec.HasField("success_policy"):
+        _check_success_policy(at("successPolicy"), spec)
 
 
 def _check_failure_policy(at: Place, spec: o.JobSpec) -> None:
+    pod = spec.template.spec
+    names = {container.name for container in (*pod.containers, *pod.init_containers)}
     for each, rule in at.each(spec.pod_failure_policy.rules, _MOST_RULES):
         each("action").one_of(rule.action, _ACTIONS)
         each("action").present(rule.action, f"valid values: {', '.join(_ACTIONS)}")
@@ -152,13 +157,41 @@ def _check_failure_policy(at: Place, spec: o.JobSpec) -> None:
             each.invalid("", "specifying one of OnExitCodes and OnPodConditions is required")
         if rule.HasField("on_exit_codes"):
             place = each("onExitCodes")
-            place("operator").one_of(codes.operator, ("In", "NotIn"))
+            place("operator").one_of(codes.operator, ("In", "NotIn"), required=True)
+            if codes.HasField("container_name") and codes.container_name not in names:
+                reason = "must be one of the container or initContainer names in the pod template"
+                place("containerName").invalid(codes.container_name, reason)
             place("values").present(codes.values, "at least one value is required")
             place("values").bounded(codes.values, _MOST_CODES)
             if codes.operator == "In" and 0 in codes.values:
                 place("values").invalid(0, "must not be 0 for the In operator")
         for inner, condition in each("onPodConditions").each(rule.on_pod_conditions, _MOST_RULES):
             inner("status").one_of(condition.status, ("True", "False", "Unknown"))
+
+
+def _check_success_policy(at: Place, spec: o.JobSpec) -> None:
+    if spec.completion_mode != "Indexed":
+        at.invalid("", "requires indexed completion mode")
+    rules = spec.success_policy.rules
+    at("rules").present(rules, "at least one rules must be specified")
+    for each, rule in at("rules").each(rules, _MOST_RULES):
+        if rule.HasField("succeeded_indexes"):
+            if not _are_indexes(rule.succeeded_indexes, spec.completions):
+                reason = "must be indexes below completions in ascending order, such as 0,2-4"
+                each("succeededIndexes").invalid(rule.succeeded_indexes[:100], reason)
+        elif not rule.HasField("succeeded_count"):
+            each.required("at least one of succeededCount or succeededIndexes must be specified")
+        each("succeededCount").least(rule.succeeded_count)
+
+
+def _are_indexes(text: str, below: int) -> bool:
+    """Return whether a text is a list of indexes, or intervals of some, in ascending order."""
+    if not text:
+        return True
+    if not re.fullmatch(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*", text):
+        return False
+    indexes = [int(index) for index in re.split("[-,]", text)]
+    return indexes[-1] < below and all(one < other for one, other in pairwise(indexes))
 
 
 # ------------------------------------------------------------------ schedules
