@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from podsched.api.objects import Pod, ReplicaSet
 from podsched.api.resources import requests_in_units
 from podsched.cli.relocation import LABEL, MANAGER, Mover, PodMove, Stopped, placeholder
-from podsched.serve.client.errors import ClientError, DisruptionBudget
+from podsched.serve.client.errors import ClientError, DisruptionBudget, Invalid
 from podsched.testing.fake_cluster import FakeCluster
 from support.command_client import CommandClient, Fault, Inhabitants, replica_set
 from support.engine_world import container, pod
@@ -269,3 +270,19 @@ def test_a_placeholder_takes_what_the_pod_takes_on_one_node_alone() -> None:
     [term] = required.node_selector_terms
     assert term.match_fields[0].values == ["new"]
     assert held.spec.active_deadline_seconds == 13
+
+
+@pytest.mark.parametrize(("node", "raises"), [("new", False), ("", True)])
+async def test_only_a_pod_that_was_bound_meanwhile_need_not_be_nominated(
+    node: str, raises: bool
+) -> None:
+    class Client:
+        async def patch(self, *_: object) -> None:
+            raise Invalid("status.nominatedNodeName: Forbidden")
+
+        async def get(self, *_: object) -> Pod:
+            return pod("web", {"nodeName": node})
+
+    mover = Mover(Client(), _TIMEOUT, print)  # type: ignore[arg-type]
+    with pytest.raises(Invalid) if raises else nullcontext():
+        await mover.nominate("default", "web", "new")

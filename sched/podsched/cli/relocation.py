@@ -56,6 +56,7 @@ from podsched.serve.client.errors import (
     ClientError,
     Compacted,
     DisruptionBudget,
+    Invalid,
     NotFound,
     OutcomeUnknown,
     PreconditionFailed,
@@ -146,12 +147,17 @@ class Mover:
         return found.metadata.uid != owner.uid or is_left_alone(found)
 
     async def nominate(self, namespace: str, name: str, node_name: str) -> None:
-        """Nominate a pending pod to a node, "" for none. Raises Stopped, ClientError."""
+        """Nominate a pod that is not bound; "": no more. Raises Stopped, ClientError."""
         status = {"status": {"nominatedNodeName": node_name or None}}
         try:
             await self.client.patch("Pod", name, status, namespace)
         except NotFound:
             raise Stopped(f"pod/{name} is gone") from None
+        except Invalid:
+            # A scheduler may have bound it just now; such pods cannot be nominated.
+            pod = await self.client.get("Pod", name, namespace)
+            if not (isinstance(pod, Pod) and pod.spec.node_name):
+                raise
 
     async def bound(self, namespace: str, name: str, wanted: str) -> str:
         """Return the node that a pod gets. Raises Stopped if that takes too long."""
