@@ -73,6 +73,9 @@ async def test_a_pod_rejected_before_all_plugins_were_asked_says_as_kube_schedul
     world.node("n1")
     async with world.running():
         volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+        # What PreFilter found for it is used again for the next pod.
+        world.pod("big", cpu="3")
+        await asyncio.sleep(1)
         world.pod("a", volumes=volumes)
         await asyncio.sleep(1)
         assert world.scheduled("a").message == (

@@ -265,9 +265,12 @@ class DynamicResources:
         """
         needs: PodNeeds | None = state.data.get(self.name)
         if needs is None:
-            # Otherwise another plugin rejected the pod before PreFilter came to this one.
-            asked = self.name in state.skip_filter or runner.outcome.excluded.plugin == self.name
-            if not asked:
+            # Another plugin may have rejected the pod before PreFilter came to this one. That it
+            # skipped may be known from an equal pod that was not rejected.
+            excluded = runner.outcome.excluded
+            rejected = excluded.plugin and excluded.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+            skipped = self.name in state.skip_filter and not rejected
+            if not skipped and excluded.plugin != self.name:
                 return PostFilterResult(unresolvable(REASON_NOT_FOUND))
             return PostFilterResult(unschedulable("no new claims to deallocate"))
         not_available = [
