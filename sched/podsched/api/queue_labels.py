@@ -23,11 +23,8 @@ SLICE_LEVEL: Final = "kueue.x-k8s.io/podset-slice-required-topology"
 SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
 #: Likewise, in place of both, JSON: ``[{"topology": LEVEL, "size": N}, ...]``, the widest first.
 SLICE_LAYERS: Final = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
-#: Likewise, one of ``GO_TRUE``: nodes of a Topology, whichever.
+#: Likewise, true in ``GO_BOOLS``: nodes of a Topology, whichever.
 UNCONSTRAINED: Final = "kueue.x-k8s.io/podset-unconstrained-topology"
-#: What Go's ParseBool reads as true, and as false.
-GO_TRUE: Final = ("true", "True", "TRUE", "t", "T", "1")
-GO_FALSE: Final = ("false", "False", "FALSE", "f", "F", "0")
 #: Annotation of pods: those of a group with an equal value get the same flavors.
 POD_SET_GROUP: Final = "kueue.x-k8s.io/podset-group-name"
 #: Label with the name of a pod's group, and annotation with the number of its pods.

@@ -30,6 +30,7 @@ from podsched.api.cel.values import (
     truncated,
     type_name,
 )
+from podsched.lib.go_bools import GO_BOOLS
 
 
 def _unreachable(*_: Any) -> Any:
@@ -215,11 +216,8 @@ declare_each(
 
 @declare("bool(string) -> bool")
 def _string_to_bool(text: str) -> bool | Failure:
-    if text in ("1", "t", "T", "true", "TRUE", "True"):
-        return True
-    if text in ("0", "f", "F", "false", "FALSE", "False"):
-        return False
-    return _unconverted(text, "bool")
+    found = GO_BOOLS.get(text)
+    return _unconverted(text, "bool") if found is None else found
 
 
 @declare("double(string) -> double")

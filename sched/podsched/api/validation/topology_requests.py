@@ -13,8 +13,6 @@ from typing import Final, NamedTuple
 from podsched.api import objects as o
 from podsched.api.names import qualified_name
 from podsched.api.queue_labels import (
-    GO_FALSE,
-    GO_TRUE,
     PREFERRED_LEVEL,
     REQUIRED_LEVEL,
     SLICE_LAYERS,
@@ -24,6 +22,7 @@ from podsched.api.queue_labels import (
 )
 from podsched.api.validation.place import Place
 from podsched.lib.bounded_text import parse_json
+from podsched.lib.go_bools import GO_BOOLS
 
 _LEVELS: Final = (REQUIRED_LEVEL, PREFERRED_LEVEL, UNCONSTRAINED)
 _ALL: Final = frozenset((*_LEVELS, SLICE_LEVEL, SLICE_SIZE, SLICE_LAYERS))
@@ -46,7 +45,7 @@ def validate_topology_request(at: Place, metadata: o.ObjectMeta) -> None:
     for name in (REQUIRED_LEVEL, PREFERRED_LEVEL, SLICE_LEVEL):
         if name in found:
             at[name].rule(found[name], qualified_name)
-    if found.get(UNCONSTRAINED, GO_TRUE[0]) not in (*GO_TRUE, *GO_FALSE):
+    if found.get(UNCONSTRAINED, "true") not in GO_BOOLS:
         at[UNCONSTRAINED].invalid(found[UNCONSTRAINED], "must be a boolean value")
     _check_size(at[SLICE_SIZE], found)
     if SLICE_LAYERS in found:

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 from podsched.api.queue_labels import (
     ADMITTED_QUEUE,
-    GO_TRUE,
     PREFERRED_LEVEL,
     QUEUE_NAME,
     REQUIRED_LEVEL,
@@ -28,6 +27,7 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import PodGroup, label_group, read_pod_group, stored_group
 from podsched.framework.pods import PodInfo
 from podsched.lib.bounded_text import parse_json
+from podsched.lib.go_bools import GO_BOOLS
 from podsched.queues.quota import FlavorResource
 from podsched.v1 import objects_pb2 as v1
 
@@ -142,7 +142,7 @@ def asked_level(cluster: ClusterView, first: PodInfo) -> Level:
     for of in found:
         required, slices = of.get(REQUIRED_LEVEL, ""), _slices(of)
         label = required or of.get(PREFERRED_LEVEL, "")
-        if label or slices or of.get(UNCONSTRAINED) in GO_TRUE:
+        if label or slices or GO_BOOLS.get(of.get(UNCONSTRAINED, "")):
             return Level(label, bool(required), not label, slices)
     return Level()
 
