@@ -222,9 +222,11 @@ def test_waiting_ends_when_the_state_is_reached_or_time_is_over(sched: Commands)
 
 
 def test_events_of_one_object_are_shown(sched: Commands) -> None:
-    sched.ok("create", "-f", "-", stdin=pod("web"))
-    sched.until("Scheduled", "events", "--for", "pod/web")
-    assert "pod/web" not in sched.ok("events", "--for", "pod/web", "--types", "Warning")
+    # No other test has a pod of this name: Events outlive their pods, and one that was deleted
+    # while it was being bound leaves a warning.
+    sched.ok("create", "-f", "-", stdin=pod("observed"))
+    sched.until("Scheduled", "events", "--for", "pod/observed")
+    assert "pod/observed" not in sched.ok("events", "--for", "pod/observed", "--types", "Warning")
 
 
 def test_several_kinds_and_names_are_shown(sched: Commands) -> None:
