@@ -110,6 +110,20 @@ def test_one_pod_that_fits_nowhere_is_not_taken_for_another_of_higher_priority()
     assert (equal.node_name, high.node_name) == ("", "a")
 
 
+def test_one_pod_that_may_not_preempt_is_not_taken_for_another_that_may() -> None:
+    made = world([node("a", allocatable={"cpu": "2", "pods": "9"}), owned("low", "a", "2")])
+    modest = owned("modest", cpu="2", priority=10, preemptionPolicy="Never")
+    pods = [modest, owned("high", cpu="2", priority=10)]
+    never, high = made.schedule([made.changes.submit(pod) for pod in pods])
+    assert (never.node_name, high.node_name) == ("", "a")
+
+
+def test_what_fits_nowhere_without_preemption_may_preempt_when_it_is_asked_again() -> None:
+    made = world([node("a", allocatable={"cpu": "2", "pods": "9"}), owned("low", "a", "2")])
+    high = made.changes.submit(owned("high", cpu="2", priority=10))
+    assert [made.schedule([high], preempt=p)[0].node_name for p in (False, True)] == ["", "a"]
+
+
 def test_a_preemption_can_be_undone() -> None:
     made = world([node("a", allocatable={"cpu": "2", "pods": "9"}), owned("low", "a", "2")])
     with made.changes.trial():

@@ -25,6 +25,9 @@ from podsched.framework.status import Code, Status
 from podsched.term.cycle.reserve_permit import refused, run_reserve, run_unreserve
 from podsched.term.writes.bind_queue import Assignment
 
+#: Placement key, priority, and preemptionPolicy; "" without preemption.
+_FailureKey = tuple[PlacementKey, int, str]
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -54,8 +57,8 @@ class Deciding:
         self._cache, self._cluster = cache, cache.cluster
         self._changes, self._profiles = changes, changes.profiles
         self._decider, self._shares_pods = decider, shares_pods
-        #: Failures by placement key and priority: these determine decision and possible victims.
-        self._failed: dict[tuple[PlacementKey, int], tuple[Any, Outcome]] = {}
+        #: Failures by what determines the decision and the possible victims.
+        self._failed: dict[_FailureKey, tuple[Any, Outcome]] = {}
 
     def _own(self, pod: PodInfo) -> PodInfo:
         return copy(pod) if self._shares_pods else pod
@@ -114,14 +117,18 @@ class Deciding:
             diagnosis.post_filter_message = result.status.message
         outcome = Outcome(pod, message=diagnosis.fit_error(), rejections=_rejections(decision))
         if not pod.nominated_node_name:
-            self._failed[self._decider.key(pod), pod.priority] = self._cluster.stamp, outcome
+            self._failed[self._failure_key(pod, preempt=preempt)] = self._cluster.stamp, outcome
         return outcome
 
-    def known_failure(self, pod: PodInfo) -> Outcome | None:
+    def _failure_key(self, pod: PodInfo, *, preempt: bool) -> _FailureKey:
+        policy = pod.cls.preemption_policy if preempt else ""
+        return self._decider.key(pod), pod.priority, policy
+
+    def known_failure(self, pod: PodInfo, *, preempt: bool) -> Outcome | None:
         """Return the failure of an equal pod, if nothing has changed since."""
         if self._cluster.nominator.node_of(pod.uid) or pod.nominated_node_name:
             return None
-        found = self._failed.get((self._decider.key(pod), pod.priority))
+        found = self._failed.get(self._failure_key(pod, preempt=preempt))
         if found is None or found[0] != self._cluster.stamp:
             return None
         return replace(found[1], pod=pod)

@@ -129,7 +129,7 @@ class World:
             elif first.group:
                 members = [p for p in groups[first.group] if self.profiles.of(p).gate(p) is None]
                 found = self.deciding.decide_group(members, preempt=preempt)
-            elif (known := self.deciding.known_failure(first)) is not None:
+            elif (known := self.deciding.known_failure(first, preempt=preempt)) is not None:
                 found = [known]
             else:
                 found = self.deciding.decide(_of_one_class(pods, at), preempt=preempt)
