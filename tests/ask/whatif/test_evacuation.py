@@ -56,6 +56,23 @@ def test_without_a_place_for_the_first_ones_a_budget_lets_no_more_go() -> None:
     ]
 
 
+def test_what_replacements_preempt_counts_for_its_budget_in_the_next_wave() -> None:
+    pods = [
+        owned("high", "a", "2", owner="high", priority=10),
+        owned("web-0", "a"),
+        owned("web-1", "a"),
+        owned("web-2", "b"),
+    ]
+    nodes = [node(name, allocatable={"cpu": cpu, "pods": "9"}) for name, cpu in ("a4", "b2", "c1")]
+    made = world([*nodes, *pods, budget("web", min_available="2")])
+    assert fates(drain(made, ["a"], budgets_of(made))) == {
+        "high": (MoveOutcome.MOVES, "b", 1),
+        "web-0": (MoveOutcome.MOVES, "c", 1),
+        "web-1": (MoveOutcome.BLOCKED, "", 0),
+        "web-2": (MoveOutcome.NO_LONGER_FITS, "", 0),
+    }
+
+
 def test_what_has_no_controller_or_belongs_to_the_node_stays() -> None:
     mirror = owned("static", "a", metadata={"annotations": {"kubernetes.io/config.mirror": "x"}})
     alone, daemon = owned("alone", "a", owner=""), owned("ds", "a", kind="DaemonSet")

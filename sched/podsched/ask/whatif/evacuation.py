@@ -105,8 +105,8 @@ def drain(world: World, names: Sequence[str], budgets: Budgets) -> list[Move]:
     while evicted := _evict_wave(world, budgets, waiting):
         wave += 1
         moves += _come_back(world, budgets, evicted, wave)
-        gone = {pod.uid for pod in evicted}
-        waiting = [pod for pod in waiting if pod.uid not in gone]
+        # Some may have been preempted, too.
+        waiting = [pod for pod in waiting if world.has_node(pod)]
     moves += [_left(budgets, p, MoveOutcome.BLOCKED, budgets.refusal(p.pod)) for p in waiting]
     return sorted(moves, key=lambda move: (move.from_node, move.pod.key))
 
@@ -175,6 +175,10 @@ def _come_back(world: World, budgets: Budgets, gone: Sequence[PodInfo], wave: in
     before = {again.uid: pod for again, pod in submitted}
     queue = world.profiles.in_queue_order(again for again, _ in submitted)
     outcomes, moves = schedule_all(world, queue)
+    for victim in moves:
+        budgets.spend(victim.pod.pod)
+        if victim.to_node:
+            budgets.restore(victim.pod.pod)
     for one in outcomes:
         pod = before[one.pod.uid]
         if one.node_name:
