@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,6 +97,15 @@ def test_a_node_that_is_lost_takes_its_pods_along_whatever_budgets_say() -> None
         "ds": (MoveOutcome.GOES_WITH_NODE, "", 0),
     }
     assert node_names(made) == ["b"]
+
+
+@pytest.mark.parametrize("leave", [drain, lose])
+def test_pods_that_are_being_deleted_are_no_loss(leave: Callable[..., list[Move]]) -> None:
+    pods = [owned("web-0", "a"), owned("alone", "a", owner="")]
+    for pod in pods:
+        pod.metadata.deletion_timestamp.GetCurrentTime()
+    made = world([node("a"), node("b"), *pods])
+    assert not leave(made, ["a"], budgets_of(made))
 
 
 def test_victims_of_a_preemption_are_looked_after() -> None:

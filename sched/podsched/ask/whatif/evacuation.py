@@ -118,13 +118,15 @@ def lose(world: World, names: Sequence[str], budgets: Budgets) -> list[Move]:
     for name in names:
         for pod in pods_on(world, name):
             world.changes.remove(pod)
+            if pod.terminating:
+                continue
             budgets.spend(pod.pod)
             why = stays(pod.pod)
             if why == UNMANAGED:
                 moves.append(_left(budgets, pod, MoveOutcome.LOST, why))
             elif why:
                 moves.append(_left(budgets, pod, MoveOutcome.GOES_WITH_NODE, why))
-            elif not pod.terminating:
+            else:
                 gone.append(pod)
         world.changes.remove_node(name)
     moves += _come_back(world, budgets, gone, wave=0)
