@@ -121,6 +121,15 @@ def test_victims_of_a_preemption_are_looked_after() -> None:
     }
 
 
+def test_a_victim_that_is_being_deleted_is_not_replaced_again() -> None:
+    leaving = owned("low", "a", "2")
+    leaving.metadata.deletion_timestamp.GetCurrentTime()
+    made = world([node("a", allocatable={"cpu": "2", "pods": "9"}), node("b"), leaving])
+    made.changes.cordon("b")
+    [high], moves = schedule_all(made, [made.changes.submit(owned("high", cpu="2", priority=10))])
+    assert ([victim.name for victim in high.victims], moves) == (["low"], [])
+
+
 APPS = ("web", "db", "bare")
 
 

@@ -146,13 +146,16 @@ def _evict_wave(world: World, budgets: Budgets, waiting: Iterable[PodInfo]) -> l
 def schedule_all(world: World, pods: Sequence[PodInfo]) -> tuple[list[Outcome], list[Move]]:
     """Schedule pods in this order, then the replacements of their victims.
 
-    Returns the outcomes of the pods and of the victims. It ends, because a victim has a lower
-    priority than its preemptor.
+    Returns the outcomes of the pods and of the victims, without those that are being deleted: they
+    have their replacements already. It ends, because a victim has a lower priority than its
+    preemptor.
     """
     outcomes = world.schedule(pods)
     moves: list[Move] = []
     latest: Sequence[Outcome] = outcomes
-    while victims := [(pod, one.pod) for one in latest for pod in one.victims]:
+    while victims := [
+        (pod, one.pod) for one in latest for pod in one.victims if not pod.terminating
+    ]:
         again: dict[str, tuple[PodInfo, PodInfo]] = {}
         for pod, preemptor in victims:
             if stays(pod.pod):
