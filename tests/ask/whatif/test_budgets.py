@@ -68,6 +68,20 @@ def test_an_eviction_is_spent_and_a_replacement_restores_it() -> None:
     assert not budgets.refusal(pods[1])
 
 
+@pytest.mark.parametrize("phase", ["Running", "Pending"])
+def test_the_replacement_of_a_pod_that_was_not_ready_counts_as_ready(phase: str) -> None:
+    sick = running("web-2", ready=False)
+    sick.status.phase = phase
+    pods = [running("web-0"), running("web-1"), sick]
+    budgets = Budgets([budget("web", min_available="2")], pods)
+    budgets.spend(sick)
+    assert budgets.refusal(pods[0]) == "budget web needs 2 healthy pods and has 2"
+    budgets.restore(sick)
+    assert not budgets.refusal(pods[0])
+    budgets.spend(pods[0])
+    assert budgets.refusal(pods[1]) == "budget web needs 2 healthy pods and has 2"
+
+
 def test_a_pod_that_is_not_ready_may_go_where_enough_others_are() -> None:
     sick = running("web-2", ready=False)
     pods = [running("web-0"), running("web-1"), sick]

@@ -70,8 +70,11 @@ class Budgets:
         self._count(pod, -1)
 
     def restore(self, pod: Pod) -> None:
-        """Count the pod's replacement as running."""
+        """Count the pod's replacement as running and ready."""
         self._count(pod, 1)
+        for budget in self.of(pod) if not _healthy(pod) else ():
+            budget.allowed += budget.healthy >= budget.desired
+            budget.healthy += 1
 
     def _count(self, pod: Pod, sign: int) -> None:
         if needs_no_budget(pod):
