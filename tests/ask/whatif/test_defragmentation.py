@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from podsched.ask.whatif.budgets import Budgets
 from podsched.ask.whatif.defragmentation import (
+    MAX_CANDIDATES,
     Defragmentation,
     Rules,
     free_nodes,
@@ -75,6 +76,16 @@ def test_pods_without_a_controller_are_moved_only_by_force() -> None:
     objects = [node("a"), node("b"), owned("alone", "a", owner=""), owned("two", "b", "2")]
     assert freed(world([*objects, owned("three", "b", "1", owner="")])).steps == ()
     assert moves(freed(world(objects), rules=Rules(force=True))) == [("alone", "a", "b")]
+
+
+def test_however_many_nodes_have_pods_that_must_not_move_the_others_are_tried() -> None:
+    kept = [f"a{number}" for number in range(MAX_CANDIDATES)]
+    nodes = [node(name, allocatable={"cpu": "1", "pods": "9"}) for name in kept]
+    alone = [owned(f"alone-{name}", name, owner="") for name in kept]
+    made = world(
+        [*nodes, node("b"), node("c"), *alone, owned("one", "b", "1"), owned("two", "c", "2")]
+    )
+    assert freed(made).freed == ("b",)
 
 
 def test_pods_with_data_of_their_own_or_of_the_system_stay() -> None:

@@ -85,16 +85,16 @@ def free_nodes(world: World, number: int, rules: Rules, budgets: Budgets) -> Def
     with world.changes.trial():
         for name in node_names(world):
             moving = _moving(world, name)
-            if moving:
-                candidates.append((len(moving), _size(moving), name))
-            else:
+            if not moving:
                 world.changes.cordon(name)
+            elif not any(obstacle(pod.pod, rules) or pod.terminating for pod in moving):
+                candidates.append((len(moving), _size(moving), name))
         for count, _, name in sorted(candidates):
             if len(best.freed) == number or failures == MAX_CANDIDATES:
                 break
             if len(best.steps) + count > rules.max_moves:
                 break
-            found = _emptied(world, (*best.freed, name), rules, budgets)
+            found = _emptied(world, (*best.freed, name), budgets)
             if found is None:
                 failures += 1
             else:
@@ -107,22 +107,17 @@ def _moving(world: World, name: str) -> list[PodInfo]:
     return [pod for pod in pods_on(world, name) if stays(pod.pod) in ("", UNMANAGED)]
 
 
-def _emptied(
-    world: World, names: tuple[str, ...], rules: Rules, budgets: Budgets
-) -> Defragmentation | None:
+def _emptied(world: World, names: tuple[str, ...], budgets: Budgets) -> Defragmentation | None:
     """Return the moves that empty all of these nodes, cordoned together; None if a pod cannot move.
 
     All moves are computed anew for each further node, because pods must not move to that node.
     """
-    moving = {name: _moving(world, name) for name in names}
-    pods = [pod for some in moving.values() for pod in some]
-    if any(obstacle(pod.pod, rules) or pod.terminating for pod in pods):
-        return None
+    moving = [_moving(world, name) for name in names]
     steps: list[Step] = []
     with world.changes.trial():
         for name in names:
             world.changes.cordon(name)
-        for some in moving.values():
+        for some in moving:
             made = _relocate(world, _largest_first(some), budgets)
             if made is None:
                 return None
