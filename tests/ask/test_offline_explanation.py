@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from podsched.api.objects import AnyObject
 from podsched.ask.offline_explanation import NOW, OFFLINE, explain_offline
 from podsched.config.load import default_config
@@ -19,8 +21,8 @@ def asking(cpu: str, on: str = "", **spec: Any) -> dict[str, Any]:
     return {"containers": [container({"cpu": cpu})], **SCHEDULER, **there, **spec}
 
 
-def explained(name: str, *objects: AnyObject) -> Explanation | None:
-    request = ExplainRequest(namespace="default", name=name)
+def explained(name: str, *objects: AnyObject, changes: bool = False) -> Explanation | None:
+    request = ExplainRequest(namespace="default", name=name, changes=changes)
     return explain_offline(objects, default_config(), factories(), request)
 
 
@@ -50,6 +52,16 @@ def test_a_gated_pod_tells_its_gate_and_where_it_would_fit() -> None:
     assert (found.queue.queue, found.queue.gating_plugin) == ("gated", "SchedulingGates")
     assert [event.event for event in found.wake_events] == ["PodUpdatePodSchedulingGatesEliminated"]
     assert found.feasible_nodes == 1
+
+
+@pytest.mark.parametrize(("names", "told"), [("g", "gate"), ("gh", "gates")])
+def test_changes_of_a_gated_pod_remove_its_gates_too(names: str, told: str) -> None:
+    gates = [{"name": name} for name in names]
+    waiting = pod("web", asking("9", schedulingGates=gates))
+    found = explained("web", node("a"), waiting, changes=True)
+    assert found is not None
+    text = f"lower its request of cpu from 9 to 4, and remove its scheduling {told}"
+    assert text in [change.description for change in found.changes]
 
 
 def test_a_pod_of_another_scheduler_is_explained_with_the_first_profile() -> None:

@@ -67,6 +67,13 @@ def test_capacity_counts_by_zone_and_says_what_ends_it(
     assert max(map(len, lines)) <= 80
 
 
+def test_one_pod_fits_and_two_fit(sched: Commands, cluster: str) -> None:
+    asked = ["capacity", "-f", "-", "--cluster", cluster]
+    said = [sched.ok(*asked, stdin=pod_of(cpu)).splitlines()[0] for cpu in ('"5"', '"4"')]
+    ends = ("1 pod like default/web fits, on 1 node.", "2 pods like default/web fit, on 1 node.")
+    assert said == list(ends)
+
+
 def test_capacity_as_json_has_every_node(sched: Commands, cluster: str) -> None:
     said = sched.ok(
         "capacity", "-f", "-", "--cluster", cluster, "-o", "json", stdin=pod_of("1500m")
@@ -95,9 +102,7 @@ def test_headroom_shows_shapes_and_fragmentation(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     said = sched.ok("headroom", "--cluster", cluster)
-    assert said.startswith(
-        "Free on 2 nodes that accept any pod: 11 of 12 cpu, 15Gi of 16Gi memory."
-    )
+    assert said.startswith("Free on 2 nodes open to any pod: 11 of 12 cpu, 15Gi of 16Gi memory.")
     assert "1 cpu, 1Gi" in said
     assert "Fragmentation" in said
     assert max(map(len, said.splitlines())) <= 80

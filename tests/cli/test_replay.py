@@ -137,7 +137,7 @@ def test_another_configuration_places_pods_elsewhere(
     ("arguments", "told"),
     [
         (("--nodes", "3"), '--nodes: "3" is neither +N nor -N'),
-        (("--nodes", "-3"), "--nodes: there are 2 nodes to begin with"),
+        (("--nodes", "-3"), "--nodes: it begins with 2 nodes"),
     ],
 )
 def test_options_that_make_no_sense_are_usage_errors(

@@ -24,6 +24,7 @@ from podsched.cli.progress import progress_bar
 from podsched.cli.what_if import world_of
 from podsched.cli.workloads import read_workloads
 from podsched.config.flags import flag
+from podsched.lib.counted import counted
 from podsched.telemetry.log_output import configure_logging
 
 #: Max groups and nodes that are shown; -o json has all.
@@ -105,9 +106,12 @@ def _document(
 def _lines(
     name: str, found: Capacity, zones: Sequence[Group], groups: Sequence[Group]
 ) -> Iterator[str]:
-    more = "" if found.message else " or more"
-    nodes = f", on {len(found.by_node):,} nodes" if found.by_node else ""
-    yield f"{found.total:,}{more} pods like {name} fit{nodes}."
+    nodes = f", on {counted(len(found.by_node), 'node')}" if found.by_node else ""
+    if found.message:
+        fits = "fits" if found.total == 1 else "fit"
+        yield f"{counted(found.total, 'pod')} like {name} {fits}{nodes}."
+    else:
+        yield f"{found.total:,} or more pods like {name} fit{nodes}."
     if found.message:
         yield ""
         yield from wrapped([["Then:", found.message]])
@@ -180,7 +184,7 @@ def _headroom_lines(found: Headroom) -> Iterator[str]:
         f"{humanised(name, amount)} of {humanised(name, found.total[name])} {name}"
         for name, amount in found.free.items()
     )
-    yield f"Free on {found.nodes:,} nodes that accept any pod: {free}."
+    yield f"Free on {counted(found.nodes, 'node')} open to any pod: {free}."
     yield ""
     rows = [["GIB PER CPU", "LARGEST POD", "NODE", "STRANDED CPU", "AND MEMORY"]]
     for ratio, one in found.ratios.items():

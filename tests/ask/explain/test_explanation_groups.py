@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from podsched.ask.explain.explanation import MAX_GROUPS
 from podsched.v1.scheduling_pb2 import NodeGroup, Shortfall
 from support.explain_world import ExplainWorld
 
@@ -52,6 +55,20 @@ def test_every_resource_that_is_short_is_told_and_pods_count_as_one() -> None:
     world.pod("web", containers=[spec])
     found = {s.what: (s.unit, s.least.lacks) for s in only_group(world, "web").shortfalls}
     assert found == {"cpu": ("m", 1100), "memory": ("bytes", 512 << 20), "pods": ("", 1)}
+
+
+@pytest.mark.parametrize(("more", "told"), [
+    (1, "Not listed: 1 node in 1 more group."), (2, "Not listed: 2 nodes in 2 more groups."),
+])  # fmt: skip
+def test_groups_beyond_those_that_are_listed_are_counted(more: int, told: str) -> None:
+    world = ExplainWorld()
+    wanted = {f"example.com/r{number}": "1" for number in range(MAX_GROUPS + more)}
+    for name in wanted:
+        offered = {other: "1" for other in wanted if other != name}
+        world.node(name.partition("/")[2], allocatable={"cpu": "1", "pods": "9", **offered})
+    world.pod("web", containers=[{"name": "c", "resources": {"requests": wanted}}])
+    found = world.explain("web")
+    assert (len(found.groups), list(found.notes)) == (MAX_GROUPS, [told])
 
 
 def test_ports_that_are_taken_are_named() -> None:

@@ -49,7 +49,7 @@ STARTED = pod_group("g", 2, scheduled=True)
             GANG,
             [waiting("a"), gated("b")],
             WAITING_FOR_MEMBERS,
-            "1 of 2 are there, 1 more have scheduling gates",
+            "1 of 2 are there, 1 more with scheduling gates",
         ),
         (pod_group("g", 2), [waiting("a"), waiting("b")], "Pending", "not tried yet"),
         (GANG, [waiting("a"), waiting("b")], "Unschedulable", "0/3 placements are available"),

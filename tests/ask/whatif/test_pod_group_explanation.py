@@ -101,7 +101,7 @@ def test_the_smallest_group_that_is_in_the_way_is_told() -> None:
     objects = [of_size("a", 2), of_size("b", 3), small, *small_members, large, *large_members]
     answer = told([*objects, group, *members])
     found = changes(answer)
-    assert found["group-gone"] == "delete pod group default/small (priority 0, 1 pods)"
+    assert found["group-gone"] == "delete pod group default/small (priority 0, 1 pod)"
     [gone] = [change for change in answer.changes if change.kind == "group-gone"]
     assert [pod.name for pod in gone.pods] == ["small-0"]
 
@@ -116,7 +116,7 @@ def test_a_group_that_goes_gives_its_devices_back() -> None:
     answer = Explanation()
     explain_pod_group(answer, made, "default/train")
     found = changes(answer)
-    assert found["group-gone"] == "delete pod group default/first (priority 0, 1 pods)"
+    assert found["group-gone"] == "delete pod group default/first (priority 0, 1 pod)"
 
 
 def test_of_missing_members_it_is_told_how_many() -> None:

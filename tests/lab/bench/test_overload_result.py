@@ -39,7 +39,7 @@ def test_a_flood_that_others_hardly_notice_breaks_no_promise() -> None:
         ({"p99": 0.05}, "p99 is 5.0 times"),
         ({"seconds": 30.0}, "binds 8.0 times slower"),
         ({"errors": 2}, "2 of the ordinary client's calls failed: refused"),
-        ({"bound": 99, "seconds": 1.9}, "1 pods were not bound"),
+        ({"bound": 99, "seconds": 1.9}, "not bound: 1 pod"),
         ({"last": 200}, "apiserver-0 grew from 80 to 200 MiB"),
     ],
 )

@@ -435,7 +435,7 @@ def test_an_eviction_that_breaks_a_budget_is_found() -> None:
     story.evicts("a", desired=2)
     assert broken(story) == [evictions.BUDGET]
     assert told(story) == (
-        "evicting default/a left 1 healthy pods of budget default/web, which demands 2"
+        "evicting default/a left too few healthy pods of budget default/web: 1 of 2"
     )
 
 
@@ -479,7 +479,7 @@ def test_a_gang_that_stays_partly_bound_in_the_end_is_found() -> None:
     story.becomes("a", node="node-1")
     story.settles()
     assert broken(story) == [gangs.WHOLE]
-    assert "of gang g 1 members were bound for" in told(story)
+    assert "gang g had 1 bound member for" in told(story)
 
 
 def test_a_gang_that_was_partly_bound_for_too_long_is_found_though_it_was_completed() -> None:

@@ -23,6 +23,7 @@ from podsched.framework.plugin import FilterPlugin
 from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import ExplainsParts, MeasuresRequirements, Requirement
 from podsched.framework.verdicts import Rows
+from podsched.lib.counted import counted
 from podsched.v1.scheduling_pb2 import (
     Explanation,
     FunnelStep,
@@ -185,10 +186,9 @@ def explain_fit(
     found = groups(fitting)
     answer.groups.extend(found[:MAX_GROUPS])
     if len(found) > MAX_GROUPS:
-        hidden = sum(group.nodes for group in found[MAX_GROUPS:])
-        answer.notes.append(
-            f"{hidden} nodes in {len(found) - MAX_GROUPS} more groups are not listed."
-        )
+        hidden = counted(sum(group.nodes for group in found[MAX_GROUPS:]), "node")
+        more = counted(len(found) - MAX_GROUPS, "more group")
+        answer.notes.append(f"Not listed: {hidden} in {more}.")
     answer.node_verdicts.extend(verdict(fitting, name) for name in wanted)
     if len(feasible):
         _add_scores(answer, fitting, chosen)

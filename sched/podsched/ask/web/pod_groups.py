@@ -122,7 +122,7 @@ def _state(
     gated = sum(row.reason == "SchedulingGated" for row in waiting)
     there = with_node + len(waiting) - gated
     if there < max(found.min_count, 1):
-        gates = f", {gated:,} more have scheduling gates" if gated else ""
+        gates = f", {gated:,} more with scheduling gates" if gated else ""
         return WAITING_FOR_MEMBERS, f"{there:,} of {max(found.min_count, 1):,} are there{gates}"
     return found.state, found.message
 

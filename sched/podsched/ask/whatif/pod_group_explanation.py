@@ -250,7 +250,9 @@ class _GroupQuestion:
                 priority = other.priority if other is not None else pods[0].priority
                 yield Change(
                     kind="group-gone",
-                    description=f"delete pod group {key} (priority {priority}, {len(pods)} pods)",
+                    description=(
+                        f"delete pod group {key} (priority {priority}, {counted(len(pods), 'pod')})"
+                    ),
                     cost=len(pods),
                     pods=[reference(pod) for pod in pods[:MAX_PODS]],
                 )

@@ -26,6 +26,7 @@ from podsched.lab.bench.floods import CLIENTS, namespace_of
 from podsched.lab.bench.processes import memory_of
 from podsched.lab.bench.results import percentile
 from podsched.lab.bench.shapes import copies, node, pod_template
+from podsched.lib.counted import counted
 from podsched.lib.processes import dying_with_parent
 from podsched.lib.tasks import in_background
 from podsched.serve.client.api_client import ApiClient
@@ -151,7 +152,7 @@ class OverloadResult:
         if errors := [error for phase in self.phases for error in phase.errors]:
             found.append(f"{len(errors)} of the ordinary client's calls failed: {errors[0]}")
         if lost := sum(phase.pods - phase.bound for phase in self.phases):
-            found.append(f"{lost} pods were not bound")
+            found.append(f"not bound: {counted(lost, 'pod')}")
         for name, (first, last) in grown(self.filling).items() if self.filling else ():
             sizes = f"{first // MIB} to {last // MIB} MiB"
             found.append(f"{name} was still growing when the phases began: {sizes}")

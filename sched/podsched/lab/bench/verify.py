@@ -33,6 +33,7 @@ from podsched.api.queue_labels import QUEUE_NAME
 from podsched.api.resources import pod_requests
 from podsched.api.selectors import Selector, compile_selector
 from podsched.lab.placement import over_capacity, port_conflict, selects, unsuited
+from podsched.lib.counted import counted
 from podsched.lib.groups import lists_by_key
 
 #: Violations of one kind that are reported; a wrong result tends to have thousands.
@@ -204,7 +205,7 @@ class _Placed:
                 others = counts[domain] - (_key(pod) in matching)
                 if domain is not None and others > 0:
                     yield (
-                        f"pod {_key(pod)} has anti-affinity to {others} pods in "
+                        f"pod {_key(pod)} has anti-affinity to {counted(others, 'pod')} in "
                         f"{term.topology_key}={domain}"
                     )
 

@@ -33,6 +33,7 @@ from podsched.api.resources import readable_allocatable, readable_requests
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.lab.replay.history import History, NodeSpan, PodHistory
 from podsched.lab.replay.recording import Change, Recording
+from podsched.lib.counted import counted
 from podsched.serve.agent.pods import run_seconds
 from podsched.serve.client.informer import EventType
 
@@ -298,7 +299,7 @@ def resized(workload: Workload, difference: int) -> Workload:
     nodes = [item for item in workload.objects if isinstance(item, Node)]
     nodes.sort(key=lambda node: node.metadata.name)
     if not nodes or len(nodes) + difference < 0:
-        raise ValueError(f"there are {len(nodes)} nodes to begin with")
+        raise ValueError(f"it begins with {counted(len(nodes), 'node')}")
     if difference >= 0:
         devices = NodeDevices(i for i in workload.objects if isinstance(i, ResourceSlice))
         added: list[AnyObject] = []

@@ -30,6 +30,7 @@ from podsched.ask.explain.changes.question import MOST_TRIES, Kind, Question, be
 from podsched.cache.trial import Trial
 from podsched.framework.plugin import Remedy
 from podsched.framework.pods import PodInfo
+from podsched.lib.counted import counted
 from podsched.v1 import objects_pb2 as v1
 from podsched.v1.scheduling_pb2 import Change
 
@@ -99,7 +100,7 @@ def add_node(question: Question) -> Change | None:
         with one_more(question, shape.name):
             rows = question.feasible(question.pod)
             cpu, memory = format_decimal(Fraction(shape.cpu, 1000)), format_quantity(shape.memory)
-            devices = f", {shape.devices} devices" if shape.devices else ""
+            devices = f", {counted(shape.devices, 'device')}" if shape.devices else ""
             text = f"add a node like {shape.name} (cpu {cpu}, memory {memory}{devices})"
             cores, name = shape.cpu / 1000, shape.name
             if change := question.change(Kind.NODE, text, cores, rows, node=name):

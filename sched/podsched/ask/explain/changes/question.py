@@ -213,7 +213,8 @@ class Question:
         change.pods.extend(map(reference, pods))
         if self.gated and kind is not Kind.GATES:
             whose = "its" if pod is not None else "the pod's"
-            change.description += f", and remove {whose} scheduling gates"
+            gates = "gates" if len(self.asked.pod.spec.scheduling_gates) > 1 else "gate"
+            change.description += f", and remove {whose} scheduling {gates}"
         if pod is not None or self.gated:
             after = self.pod.pod if pod is None else pod
             patch = merge_patch(to_manifest(self.asked.pod), to_manifest(after))

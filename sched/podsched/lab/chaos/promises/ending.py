@@ -11,6 +11,7 @@ from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.lab.chaos.history import PODS, History, Violation, World
 from podsched.lab.chaos.promises.lasting import Lasting, after_the_faults
 from podsched.lab.placement import over_capacity, port_conflict, selects, taints_of
+from podsched.lib.counted import counted
 
 SCHEDULED = "a pod that fits is bound in time"
 ASSUMED = "nothing left assumed"
@@ -82,7 +83,7 @@ def nothing_assumed(history: History) -> Iterator[Violation]:
         return
     for replica, pods in history.settled.assumed.items():
         if pods:
-            text = f"{replica} still assumes {pods} pods to be bound"
+            text = f"{replica} still assumes {counted(pods, 'pod')} to be bound"
             yield Violation(ASSUMED, text, history.settled.at)
 
 

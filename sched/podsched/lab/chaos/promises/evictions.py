@@ -45,8 +45,8 @@ def budgets(history: History) -> Iterator[Violation]:
             if healthy < desired:
                 names = ", ".join(sorted(mine))
                 text = (
-                    f"evicting {names} left {healthy} healthy pods of budget {key}, which "
-                    f"demands {desired}"
+                    f"evicting {names} left too few healthy pods of budget {key}: "
+                    f"{healthy} of {desired}"
                 )
                 pods = (PODS + name for name in sorted(mine))
                 yield moment.violation(BUDGET, text, BUDGETS + key, *pods)

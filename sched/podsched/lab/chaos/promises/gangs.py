@@ -8,6 +8,7 @@ from podsched.api.conditions import is_finished, is_terminating
 from podsched.api.objects import Pod
 from podsched.lab.chaos.history import PODS, History, Violation, node_of, replay
 from podsched.lab.chaos.shapes import MIN_COUNT
+from podsched.lib.counted import counted
 
 WHOLE = "no gang stays partly bound"
 
@@ -68,7 +69,7 @@ def _is_bound(pod: Pod | None) -> bool:
 
 def _violation(name: str, gang: _Gang, seconds: float, at: float) -> Violation:
     text = (
-        f"of gang {name} {len(gang.bound)} members were bound for {seconds:.1f} s, although "
-        f"{gang.min_count} have to start together"
+        f"gang {name} had {counted(len(gang.bound), 'bound member')} for {seconds:.1f} s, "
+        f"although {gang.min_count} have to start together"
     )
     return Violation(WHOLE, text, at, 0, tuple(PODS + key for key in sorted(gang.bound)))
