@@ -48,6 +48,13 @@ def test_each_promise_that_is_broken_is_named(changed: dict[str, float], says: s
     assert says in found
 
 
+def test_without_a_call_in_quiet_phases_nobody_knows_how_much_slower_a_flood_makes_calls() -> None:
+    result = phases()
+    for phase in result.phases:
+        phase.latencies = phase.latencies if phase.flooded else []
+    assert result.problems == ["the ordinary client's p99 is ? times that of quiet"]
+
+
 def test_memory_that_grows_without_a_flood_as_well_is_not_the_floods() -> None:
     result = OverloadResult([replace(phase) for phase in phases().phases])
     for phase, size in zip(result.phases, (80, 130, 130, 180), strict=True):

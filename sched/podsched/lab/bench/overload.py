@@ -145,7 +145,8 @@ class OverloadResult:
         found = []
         quiet, flooded = (self.latency(99, flooded=when) for when in (False, True))
         if flooded > AT_MOST * quiet:
-            found.append(f"the ordinary client's p99 is {flooded / quiet:.1f} times that of quiet")
+            times = _ratio(flooded, quiet)
+            found.append(f"the ordinary client's p99 is {times} times that of quiet")
         quiet, flooded = (self.bind_rate(flooded=when) for when in (False, True))
         if flooded * AT_MOST < quiet:
             found.append(f"the leader binds {_ratio(quiet, flooded)} times slower")
