@@ -41,6 +41,17 @@ def test_a_compressed_log_is_read_up_to_a_time(tmp_path: Path) -> None:
     assert len(swf.read(file, 10.0).jobs) == 2
 
 
+def test_a_log_of_too_many_jobs_is_read_up_to_a_time_with_fewer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(swf, "MAX_PODS", 2)
+    file = tmp_path / "log.swf"
+    file.write_text(TABLE)
+    assert len(swf.read(file, 10.0).jobs) == 2
+    with pytest.raises(BadTrace, match=r"more than 2 jobs: read less of the trace \(--for\)"):
+        swf.read(file, 1000.0)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -7,6 +7,7 @@ head may say ``MaxProcs: N``. Jobs that never ran, or of which the size is not k
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,22 +42,23 @@ class BatchTrace(NamedTuple):
 def read(path: Path, seconds: float) -> BatchTrace:
     """Return the jobs of the first seconds. Raises BadTrace or OSError."""
     jobs: list[BatchJob] = []
-    processors = 0
+    processors, began = 0, math.inf
     for row in _rows(path):
         if isinstance(row, int):
             processors = row
-            continue
-        job = _job(row)
-        if job is not None:
+        elif (job := _job(row)) is not None:
+            began = min(began, job.submitted)
+            # If earlier jobs follow, it is even later than the time that is wanted.
+            if job.submitted > began + seconds:
+                continue
             if len(jobs) >= MAX_PODS:
                 raise BadTrace(f"more than {MAX_PODS:,} jobs: read less of the trace (--for)")
             jobs.append(job)
     if not jobs:
         raise BadTrace(f"{path}: no job that ran")
-    jobs.sort(key=lambda job: job.submitted)
-    began = jobs[0].submitted
     jobs = [job._replace(submitted=job.submitted - began) for job in jobs]
     jobs = [job for job in jobs if job.submitted <= seconds]
+    jobs.sort(key=lambda job: job.submitted)
     # A machine may have had fewer processors than some job is said to have used.
     return BatchTrace(max(processors, *(job.processors for job in jobs), 1), jobs)
 
