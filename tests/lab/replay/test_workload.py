@@ -119,3 +119,14 @@ def test_nodes_are_added_like_those_there_are_and_removed_with_what_is_on_them(
     assert fewer.changes == []
     with pytest.raises(ValueError, match="2 nodes"):
         resized(found, -3)
+
+
+def test_pods_that_ran_on_nodes_that_are_left_out_do_not_come_with_later_changes(
+    tmp_path: Path,
+) -> None:
+    pod = a_pod("old", on="n2")
+    script = Script(tmp_path / "a.rec", a_node("n1"), a_node("n2"), pod)
+    pod.metadata.labels["app"] = "web"
+    found = extracted(script.modified(2.0, pod).ended(5.0))
+    assert told(found) == [(2.0, "MODIFIED", "default/old")]
+    assert told(resized(found, -1)) == []

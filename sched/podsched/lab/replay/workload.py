@@ -310,8 +310,12 @@ def resized(workload: Workload, difference: int) -> Workload:
         return replace(workload, objects=[*added, *workload.objects])
     gone = {node.metadata.name for node in nodes[difference:]}
     kept = [i for i in workload.objects if not isinstance(i, Node) or i.metadata.name not in gone]
-    kept = [i for i in kept if not (isinstance(i, Pod) and i.spec.node_name in gone)]
+    on_them = {i.metadata.uid for i in kept if isinstance(i, Pod) and i.spec.node_name in gone}
+    kept = [i for i in kept if not (isinstance(i, Pod) and i.metadata.uid in on_them)]
     changes = [
-        change for change in workload.changes if not (change.kind == "Node" and change.key in gone)
+        change
+        for change in workload.changes
+        if not (change.kind == "Node" and change.key in gone)
+        and not (change.kind == "Pod" and change.item.metadata.uid in on_them)
     ]
     return replace(workload, objects=kept, changes=changes)
