@@ -109,6 +109,8 @@ def test_a_template_file_that_is_too_large_is_refused_and_not_cut_off(tmp_path: 
          'countParam: Invalid value: "2000 * 2000": must be at most 2,000,000'),
         ("{opcode: createNodes, countParam: $n}",
          'countParam: Invalid value: "$n": no workload has a parameter of this name'),
+        ("{opcode: createNodes, countParam: 4 // 0}",
+         'countParam: Invalid value: "4 // 0": the divisor must be a positive integer'),
         ("{opcode: createResourceDriver, driverName: gpu.example.com}",
          "maxClaimsPerNode: Required value: or maxClaimsPerNodeParam"),
         ("{opcode: createResourceDriver, maxClaimsPerNode: 1}", "driverName: Required value"),

@@ -240,8 +240,10 @@ class _Reader:
         path = join(here, f"{name}Param")
         try:
             number = compile_expression(text, self._params)(0)
-        except ValueError:
-            self._found.append(invalid(path, param, "no workload has a parameter of this name"))
+        except ValueError as error:
+            unknown = "no workload has a parameter of this name"
+            why = unknown if text.isidentifier() else str(error)
+            self._found.append(invalid(path, param, why))
             return 0
         if number > MOST:
             self._found.append(invalid(path, param, f"must be at most {MOST:,}"))
