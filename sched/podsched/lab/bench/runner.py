@@ -239,11 +239,11 @@ class Runner:
             await self._creation.create(pods, rate, measured.created)
             measured.created_by = time.monotonic()
 
-        creating = asyncio.create_task(create(), name="create")
-        if op.wait:
-            await asyncio.gather(creating, self._wait_until_bound(keys, "measured pods"))
-        else:
-            await creating
+        async with task_group() as tasks:
+            tasks.create_task(create(), name="create")
+            if op.wait:
+                await self._wait_until_bound(keys, "measured pods")
+        if not op.wait:
             await self._read_after()
 
     async def _wait_until_bound(self, keys: Sequence[str], stage: str) -> None:
