@@ -76,6 +76,7 @@ def test_levels_and_slices_of_whole_pods_are_accepted(annotations: dict[str, str
         ),
         ({LAYERS: "{}"}, f"[{LAYERS}]", "must be a valid JSON array"),
         ({LAYERS: '[{"size": "2"}]'}, f"[{LAYERS}]", "must be a valid JSON array"),
+        ({LAYERS: layers((RACK, 1 << 31))}, f"[{LAYERS}]", "must be a valid JSON array"),
         (
             {LAYERS: "[]"},
             f"[{LAYERS}]",

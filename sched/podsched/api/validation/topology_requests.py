@@ -6,9 +6,9 @@ are left out, because here these need not ask for a level.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 from podsched.api import objects as o
 from podsched.api.names import qualified_name
@@ -20,8 +20,8 @@ from podsched.api.queue_labels import (
     SLICE_SIZE,
     UNCONSTRAINED,
 )
+from podsched.api.slice_layers import MOST_LAYERS, read_slice_layers
 from podsched.api.validation.place import Place
-from podsched.lib.bounded_text import parse_json
 from podsched.lib.go_bools import GO_BOOLS
 
 _LEVELS: Final = (REQUIRED_LEVEL, PREFERRED_LEVEL, UNCONSTRAINED)
@@ -29,7 +29,6 @@ _ALL: Final = frozenset((*_LEVELS, SLICE_LEVEL, SLICE_SIZE, SLICE_LAYERS))
 _ONE_LEVEL: Final = "must not contain more than one topology annotation: [{}]".format(
     ", ".join(f'"{name}"' for name in _LEVELS)
 )
-_MOST_LAYERS: Final = 3
 #: Digits of a size that an int32 holds whatever they are.
 _SIZE_DIGITS: Final = 9
 
@@ -68,22 +67,17 @@ def _check_size(at: Place, found: Mapping[str, str]) -> None:
         at.forbidden(f"may not be set when '{SLICE_LEVEL}' is not specified")
 
 
-class _Layer(NamedTuple):
-    topology: str
-    size: int
-
-
 def _check_layers(at: Place, found: Mapping[str, str]) -> None:
     """Check slices within slices, which take the place of the other annotations for slices."""
     for other in (SLICE_LEVEL, SLICE_SIZE):
         if other in found:
             at.forbidden(f"may not be set when '{other}' is specified")
     text = found[SLICE_LAYERS]
-    layers = _read_layers(text)
+    layers = read_slice_layers(text)
     if layers is None:
         at.invalid(text, "must be a valid JSON array")
         return
-    if not 1 <= len(layers) <= _MOST_LAYERS:
+    if not 1 <= len(layers) <= MOST_LAYERS:
         at.invalid(text, "topology constraints must contain between 1 and 3 entries")
         return
     names = [layer.topology for layer in layers]
@@ -98,16 +92,3 @@ def _check_layers(at: Place, found: Mapping[str, str]) -> None:
         if layer.size > 0 and above.size % layer.size:
             reason = f"must evenly divide the parent layer size {above.size}"
             at[index]("size").invalid(layer.size, reason)
-
-
-def _read_layers(text: str) -> Sequence[_Layer] | None:
-    """Return the layers in a text; None if it cannot be read."""
-    try:
-        found = parse_json(text.encode(), _MOST_LAYERS * 100)
-    except ValueError:
-        return None
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        return None
-    layers = [_Layer(one.get("topology", ""), one.get("size", 0)) for one in found]
-    sound = all(type(name) is str and type(size) is int for name, size in layers)
-    return layers if sound else None

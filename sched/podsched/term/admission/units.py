@@ -23,10 +23,10 @@ from podsched.api.queue_labels import (
     SLICE_SIZE,
     UNCONSTRAINED,
 )
+from podsched.api.slice_layers import read_slice_layers
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import PodGroup, label_group, read_pod_group, stored_group
 from podsched.framework.pods import PodInfo
-from podsched.lib.bounded_text import parse_json
 from podsched.lib.go_bools import GO_BOOLS
 from podsched.queues.quota import FlavorResource
 from podsched.v1 import objects_pb2 as v1
@@ -150,17 +150,12 @@ def asked_level(cluster: ClusterView, first: PodInfo) -> Level:
 def _slices(annotations: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
     """Return the levels and sizes of slices in annotations; a size that is no number is 0."""
     if level := annotations.get(SLICE_LEVEL, ""):
-        return ((level, _size(annotations.get(SLICE_SIZE, ""))),)
+        size = annotations.get(SLICE_SIZE, "")
+        is_number = size.isdecimal() and len(size) <= _SIZE_DIGITS
+        return ((level, int(size) if is_number else 0),)
     text = annotations.get(SLICE_LAYERS, "")
-    try:
-        layers = parse_json(text.encode()) if text else []
-        return tuple((str(one["topology"]), _size(str(one["size"]))) for one in layers)
-    except (ValueError, TypeError, KeyError):
-        return (("", 0),)
-
-
-def _size(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) <= _SIZE_DIGITS else 0
+    layers = read_slice_layers(text) if text else ()
+    return (("", 0),) if layers is None else layers
 
 
 def unit_group(cluster: ClusterView, unit: Unit) -> PodGroup | None:
