@@ -84,6 +84,11 @@ def read_cohort(item: o.Cohort) -> Cohort:
     )
 
 
+def is_stopped(item: o.ClusterQueue | o.LocalQueue) -> bool:
+    """Whether a queue admits nothing because of its stopPolicy."""
+    return item.spec.stop_policy not in ("", "None")
+
+
 def read_levels(item: o.Topology) -> tuple[str, ...]:
     """Return the labels of a Topology's levels, the widest first."""
     return tuple(level.node_label for level in item.spec.levels)

@@ -10,6 +10,7 @@ from podsched.api.objects import object_key
 from podsched.queues.amounts import amount_text
 from podsched.queues.quota import FlavorResource, Node
 from podsched.queues.shares import dominant_share
+from podsched.queues.stored import is_stopped
 from podsched.term.admission.admission import Admission
 from podsched.term.admission.reservation_text import time_text
 from podsched.term.admission.tallies import QueueKey
@@ -92,7 +93,7 @@ def _reserved(admission: Admission, queue: str) -> list[Tree]:
 def _problem(admission: Admission, name: str) -> str:
     """Return why a ClusterQueue admits nothing; "" if it is active."""
     item = admission.cluster.get("ClusterQueue", "", name)
-    if item is not None and item.spec.stop_policy not in ("", "None"):
+    if item is not None and is_stopped(item):
         return "stopped"
     if name in admission.snapshot.forest.cyclic:
         return "below a cycle of cohorts"
@@ -102,7 +103,7 @@ def _problem(admission: Admission, name: str) -> str:
 def _local_queue(admission: Admission, key: str) -> Tree:
     tally = admission.tallies.of(QueueKey("LocalQueue", key))
     item = admission.cluster.get("LocalQueue", *key.split("/", 1))
-    stopped = item is not None and item.spec.stop_policy not in ("", "None")
+    stopped = item is not None and is_stopped(item)
     return {
         "kind": "LocalQueue",
         "name": key,

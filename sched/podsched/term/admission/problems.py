@@ -8,6 +8,7 @@ from podsched.api.objects import ClusterQueue, LocalQueue
 from podsched.api.queue_labels import QUEUE_NAME
 from podsched.api.selectors import compile_selector
 from podsched.queues.assignment import Waiting
+from podsched.queues.stored import is_stopped
 from podsched.term.admission.books import Books
 from podsched.term.admission.endings import DRAINS, LOCAL_QUEUE_STOPPED, QUEUE_STOPPED
 from podsched.term.admission.requeuing import Requeuing
@@ -77,11 +78,11 @@ def _stopped(local: LocalQueue | None, queue: ClusterQueue | None, unit: Unit) -
         return Problem(Waiting.MISCONFIGURED, REASON_NO_QUEUE.format(namespace))
     if local is None:
         return Problem(Waiting.MISCONFIGURED, f"LocalQueue {name} doesn't exist")
-    if local.spec.stop_policy not in ("", "None"):
+    if is_stopped(local):
         return Problem(Waiting.SUSPENDED, f"LocalQueue {name} is stopped")
     if queue is None:
         return Problem(Waiting.MISCONFIGURED, f"ClusterQueue {unit.queue} doesn't exist")
-    if queue.spec.stop_policy not in ("", "None"):
+    if is_stopped(queue):
         return Problem(Waiting.SUSPENDED, f"ClusterQueue {unit.queue} is stopped")
     return None
 

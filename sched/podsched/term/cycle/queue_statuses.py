@@ -15,6 +15,7 @@ from podsched.api.objects import ClusterQueue, Cohort, LocalQueue, copy_of, time
 from podsched.queues.amounts import amount_text
 from podsched.queues.quota import FlavorResource
 from podsched.queues.shares import dominant_share
+from podsched.queues.stored import is_stopped
 from podsched.serve.client.cluster import merge_patch_request
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
@@ -127,7 +128,7 @@ class QueueStatuses:
         if is_terminating(item):
             return "Terminating", "Can't admit new workloads; clusterQueue is terminating"
         found: list[tuple[str, str]] = []
-        if item.spec.stop_policy not in ("", "None"):
+        if is_stopped(item):
             found.append(("Stopped", "is stopped"))
         names = [one.name for group in item.spec.resource_groups for one in group.flavors]
         flavors = {name: self._cluster.get("ResourceFlavor", "", name) for name in names}
@@ -156,7 +157,7 @@ class QueueStatuses:
         for field in (after.flavors_reservation, after.flavors_usage):
             _set_usage(field, nominal, tally.usage)
         found = self._cluster.get("ClusterQueue", "", item.spec.cluster_queue)
-        if item.spec.stop_policy not in ("", "None"):
+        if is_stopped(item):
             self._set_active(item, after, FALSE, "Stopped", "LocalQueue is stopped")
         elif found is None or self.inactive(found)[0]:
             reason = "ClusterQueueDoesNotExist" if found is None else "ClusterQueueIsInactive"
