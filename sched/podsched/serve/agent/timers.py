@@ -47,9 +47,10 @@ class Timers:
         self.set(kind, key, self.now() + _RETRY_ERROR)
 
     async def run(self, synced: asyncio.Event, handle: Callable[[str, str], None]) -> None:
-        """Call ``handle`` with kind and key at the times that are set, once it is synced."""
-        await synced.wait()
+        """Call ``handle`` with kind and key at the times that are set, while it is synced."""
         while True:
+            # It lists again after a gap in the history; pods that are to start wait for that.
+            await synced.wait()
             self._earlier.clear()
             now = self.now()
             while self._heap and self._heap[0][0] <= now:

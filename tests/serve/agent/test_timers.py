@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from podsched.serve.agent.timers import Timers
+
+
+@pytest.mark.looptime
+async def test_what_becomes_due_while_the_agent_lists_again_is_handled_afterwards() -> None:
+    """Until then, what waits for the list would be due again and again, and the list never end."""
+    timers = Timers(asyncio.get_running_loop().time)
+    synced = asyncio.Event()
+    synced.set()
+    handled: list[str] = []
+    running = asyncio.create_task(timers.run(synced, lambda _, key: handled.append(key)))
+    timers.set("Pod", "default/web", timers.now() + 1)
+    await asyncio.sleep(0.5)
+    synced.clear()
+    await asyncio.sleep(5)
+    assert handled == []
+    synced.set()
+    await asyncio.sleep(0.5)
+    assert handled == ["default/web"]
+    running.cancel()
