@@ -62,6 +62,16 @@ def test_a_running_pods_containers_are_ready_and_its_sidecars_with_them() -> Non
     assert app["state"] == {"running": {"startedAt": "2023-11-14T22:13:20Z"}}
 
 
+def test_a_pods_sidecars_end_with_it() -> None:
+    item = pod("Running", run_seconds="0")
+    item.spec.init_containers.add(name="once")
+    item.spec.init_containers.add(name="proxy", restart_policy="Always")
+    item.status.init_container_statuses.add(name="proxy", ready=True).state.running.SetInParent()
+    (proxy,) = status_of(step(item, NOW, NOW, 0.0))["initContainerStatuses"]
+    assert (proxy["name"], proxy["ready"]) == ("proxy", False)
+    assert proxy["state"]["terminated"]["reason"] == "Completed"
+
+
 def with_deadline(seconds: int, **annotations: str) -> Pod:
     item = pod("Running", **annotations)
     item.spec.active_deadline_seconds = seconds

@@ -164,17 +164,22 @@ def _running(pod: Pod, now: float) -> PatchRequest:
         "phase": "Running",
         "startTime": format_time(started),
         "conditions": conditions,
-        "containerStatuses": _containers(pod.spec.containers, running, ready=True),
+        **_containers(pod, running, ready=True),
     }
-    if sidecars := [each for each in pod.spec.init_containers if is_sidecar(each)]:
-        status["initContainerStatuses"] = _containers(sidecars, running, ready=True)
     return _patch(pod, status)
 
 
-def _containers(
+def _containers(pod: Pod, state: Mapping[str, Any], *, ready: bool) -> dict[str, Any]:
+    """Return the fields with the statuses of containers and sidecars, all in the same state."""
+    fields = {"containerStatuses": _statuses(pod.spec.containers, state, ready=ready)}
+    if sidecars := [each for each in pod.spec.init_containers if is_sidecar(each)]:
+        fields["initContainerStatuses"] = _statuses(sidecars, state, ready=ready)
+    return fields
+
+
+def _statuses(
     containers: Iterable[Container], state: Mapping[str, Any], *, ready: bool
 ) -> list[dict[str, Any]]:
-    """Return the statuses of containers that are all in the same state."""
     return [
         {
             "name": container.name,
@@ -218,9 +223,7 @@ def _ended(
     status = {
         "phase": phase,
         "conditions": conditions,
-        "containerStatuses": _containers(
-            pod.spec.containers, {"terminated": terminated}, ready=False
-        ),
+        **_containers(pod, {"terminated": terminated}, ready=False),
     }
     status |= reason_fields or {}
     return _patch(pod, status)
