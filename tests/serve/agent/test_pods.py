@@ -135,6 +135,24 @@ def test_a_pod_ends_when_it_has_run_as_long_as_it_says(code: str | None, phase: 
     assert {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "False"
 
 
+@pytest.mark.parametrize(
+    ("code", "initialized", "ready"),
+    [("0", "PodCompleted", "PodCompleted"), ("3", "", "PodFailed")],
+)
+def test_the_conditions_of_an_ended_pod_are_a_kubelets(
+    code: str, initialized: str, ready: str
+) -> None:
+    item = pod("Running", run_seconds="0", exit_code=code)
+    item.status.conditions.add(type="PodReadyToStartContainers", status="True")
+    conditions = status_of(step(item, NOW, NOW, 0.0))["conditions"]
+    assert {c["type"]: (c["status"], c.get("reason", "")) for c in conditions} == {
+        "PodReadyToStartContainers": ("False", ""),
+        "Initialized": ("True", initialized),
+        "Ready": ("False", ready),
+        "ContainersReady": ("False", ready),
+    }
+
+
 @pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf"])
 def test_a_run_time_that_makes_no_sense_is_no_run_time(text: str) -> None:
     assert step(pod("Running", run_seconds=text), NOW, NOW, 0.0) is None

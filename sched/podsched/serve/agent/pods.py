@@ -55,15 +55,11 @@ _COMPLETED = "PodCompleted"
 DEADLINE_EXCEEDED = "DeadlineExceeded"
 _DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 _SIGKILLED = 137
-#: Conditions that are True of a running pod.
-_OF_RUNNING = (
-    "PodReadyToStartContainers",
-    "Initialized",
-    "Ready",
-    "ContainersReady",
-    "PodScheduled",
+#: Status and reason of a running pod's conditions.
+_OF_RUNNING = dict.fromkeys(
+    ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"),
+    (TRUE, ""),
 )
-_OF_ENDED = {"Initialized": TRUE, "Ready": FALSE, "ContainersReady": FALSE}
 
 
 class Later(NamedTuple):
@@ -157,7 +153,7 @@ def _number(pod: Pod, annotation: str) -> float | None:
 
 def _running(pod: Pod, now: float) -> PatchRequest:
     stamp = timestamp(now, whole=True)
-    conditions = _with_conditions(pod, stamp, "", dict.fromkeys(_OF_RUNNING, TRUE))
+    conditions = _with_conditions(pod, stamp, _OF_RUNNING)
     started = pod.status.start_time if pod.status.HasField("start_time") else stamp
     running = {"running": {"startedAt": format_time(started)}}
     status = {
@@ -210,10 +206,14 @@ def _ended(
 
     code: exit code of its containers. reason_fields: reason and message of the status, if any.
     """
-    phase = "Failed" if code else "Succeeded"
-    reason = "PodFailed" if code else _COMPLETED
     stamp = timestamp(now, whole=True)
-    conditions = _with_conditions(pod, stamp, reason, _OF_ENDED)
+    not_ready = (FALSE, "PodFailed" if code else _COMPLETED)
+    conditions = {
+        "PodReadyToStartContainers": (FALSE, ""),
+        "Initialized": (TRUE, "" if code else _COMPLETED),
+        "Ready": not_ready,
+        "ContainersReady": not_ready,
+    }
     terminated = {
         "exitCode": code,
         "reason": "Error" if code else "Completed",
@@ -221,8 +221,8 @@ def _ended(
         "finishedAt": format_time(stamp),
     }
     status = {
-        "phase": phase,
-        "conditions": conditions,
+        "phase": "Failed" if code else "Succeeded",
+        "conditions": _with_conditions(pod, stamp, conditions),
         **_containers(pod, {"terminated": terminated}, ready=False),
     }
     status |= reason_fields or {}
@@ -243,11 +243,14 @@ def is_waiting(pod: Pod) -> bool:
 
 
 def _with_conditions(
-    pod: Pod, now: Timestamp, reason: str, wanted: Mapping[str, str]
+    pod: Pod, now: Timestamp, wanted: Mapping[str, tuple[str, str]]
 ) -> list[dict[str, Any]]:
-    """Return all of the pod's conditions for a patch, with the states ``wanted`` by their types."""
+    """Return all of the pod's conditions for a patch.
+
+    wanted: status and reason of those that are set, by their types.
+    """
     status = PodStatus(conditions=pod.status.conditions)
-    for name, state in wanted.items():
+    for name, (state, reason) in wanted.items():
         set_pod_condition(status, PodCondition(type=name, status=state, reason=reason), now)
     return [write(condition) for condition in status.conditions]
 
