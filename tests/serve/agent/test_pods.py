@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from podsched.api.objects import Pod, timestamp
-from podsched.serve.agent.pods import Later, step
+from podsched.serve.agent.admission import Rejection
+from podsched.serve.agent.pods import Later, rejected, step
 from podsched.v1.api_pb2 import EvictRequest, PatchRequest
 
 NOW = 1_700_000_000.25
@@ -207,6 +208,17 @@ def test_a_deleted_pod_with_finalizers_fails_before_it_is_removed(phase: str) ->
     assert status_of(step(item, NOW, NOW, 0.0))["phase"] == "Failed"
     item.status.phase = "Failed"
     assert isinstance(step(item, NOW, NOW, 0.0), EvictRequest)
+
+
+def test_a_pod_that_ends_before_it_runs_has_the_start_time_of_its_end() -> None:
+    now = "2023-11-14T22:13:20Z"
+    refused = status_of(rejected(pod(), Rejection("OutOfcpu", "no room"), NOW))
+    assert (refused["phase"], refused["startTime"]) == ("Failed", now)
+    item = deleted(pod("Pending"), 0)
+    item.metadata.finalizers.append("batch.kubernetes.io/job-tracking")
+    status = status_of(step(item, NOW, NOW, 0.0))
+    ended = status["containerStatuses"][0]["state"]["terminated"]
+    assert (status["startTime"], ended["startedAt"], ended["finishedAt"]) == (now, now, now)
 
 
 def test_a_finished_pod_is_left_alone() -> None:

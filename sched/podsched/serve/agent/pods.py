@@ -154,15 +154,13 @@ def _number(pod: Pod, annotation: str) -> float | None:
 def _running(pod: Pod, now: float) -> PatchRequest:
     stamp = timestamp(now, whole=True)
     conditions = _with_conditions(pod, stamp, _OF_RUNNING)
-    started = pod.status.start_time if pod.status.HasField("start_time") else stamp
-    running = {"running": {"startedAt": format_time(started)}}
+    running = {"running": {"startedAt": _started(pod, stamp)}}
     status = {
         "phase": "Running",
-        "startTime": format_time(started),
         "conditions": conditions,
         **_containers(pod, running, ready=True),
     }
-    return _patch(pod, status)
+    return _patch(pod, status, stamp)
 
 
 def _containers(pod: Pod, state: Mapping[str, Any], *, ready: bool) -> dict[str, Any]:
@@ -217,7 +215,7 @@ def _ended(
     terminated = {
         "exitCode": code,
         "reason": "Error" if code else "Completed",
-        "startedAt": format_time(pod.status.start_time),
+        "startedAt": _started(pod, stamp),
         "finishedAt": format_time(stamp),
     }
     status = {
@@ -226,13 +224,13 @@ def _ended(
         **_containers(pod, {"terminated": terminated}, ready=False),
     }
     status |= reason_fields or {}
-    return _patch(pod, status)
+    return _patch(pod, status, stamp)
 
 
-def rejected(pod: Pod, rejection: Rejection) -> PatchRequest:
+def rejected(pod: Pod, rejection: Rejection, now: float) -> PatchRequest:
     """Return the status of a pod that its node rejects."""
     status = {"phase": "Failed", "reason": rejection.reason, "message": rejection.message}
-    return _patch(pod, status)
+    return _patch(pod, status, timestamp(now, whole=True))
 
 
 def is_waiting(pod: Pod) -> bool:
@@ -255,7 +253,12 @@ def _with_conditions(
     return [write(condition) for condition in status.conditions]
 
 
-def _patch(pod: Pod, status: dict[str, Any]) -> PatchRequest:
+def _started(pod: Pod, now: Timestamp) -> str:
+    """Return the pod's start time: that of the first status that its node writes, as kubelet's."""
+    return format_time(pod.status.start_time if pod.status.HasField("start_time") else now)
+
+
+def _patch(pod: Pod, status: dict[str, Any], now: Timestamp) -> PatchRequest:
     # With the resourceVersion, because the list of conditions is replaced as a whole, and a
     # condition added concurrently must not be lost.
-    return object_patch(pod, {"status": status})
+    return object_patch(pod, {"status": {"startTime": _started(pod, now), **status}})

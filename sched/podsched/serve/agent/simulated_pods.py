@@ -95,7 +95,7 @@ class SimulatedPods:
                 return
             rejection = self._admission.admit(key, pod, node)
             if rejection is not None:
-                self.statuses.put(key, pods.rejected(pod, rejection))
+                self.statuses.put(key, pods.rejected(pod, rejection, now))
                 return
         action = pods.step(
             pod,
