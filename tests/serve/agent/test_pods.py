@@ -154,6 +154,16 @@ def test_the_conditions_of_an_ended_pod_are_a_kubelets(
     }
 
 
+@pytest.mark.parametrize(("text", "code"), [("0.5", 1), ("1e10", 255), ("-1", 0)])
+def test_an_exit_code_that_no_process_has_does_not_keep_a_pod_from_ending(
+    text: str, code: int
+) -> None:
+    """The API server would refuse it, and again at each later attempt."""
+    item = pod("Running", run_seconds="0", exit_code=text)
+    (container,) = status_of(step(item, NOW, NOW, 0.0))["containerStatuses"]
+    assert container["state"]["terminated"]["exitCode"] == code
+
+
 @pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf"])
 def test_a_run_time_that_makes_no_sense_is_no_run_time(text: str) -> None:
     assert step(pod("Running", run_seconds=text), NOW, NOW, 0.0) is None

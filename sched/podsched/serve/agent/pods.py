@@ -55,6 +55,7 @@ _COMPLETED = "PodCompleted"
 DEADLINE_EXCEEDED = "DeadlineExceeded"
 _DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 _SIGKILLED = 137
+_HIGHEST_CODE = 255
 #: Status and reason of a running pod's conditions.
 _OF_RUNNING = dict.fromkeys(
     ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"),
@@ -188,8 +189,8 @@ def _statuses(
 
 
 def _finished(pod: Pod, now: float) -> PatchRequest:
-    code = int(_number(pod, EXIT_CODE_ANNOTATION) or 0)
-    return _ended(pod, now, code)
+    code = math.ceil(_number(pod, EXIT_CODE_ANNOTATION) or 0)
+    return _ended(pod, now, min(code, _HIGHEST_CODE))
 
 
 def _too_long(pod: Pod, now: float) -> PatchRequest:
