@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from podsched.api.objects import (
     CSINode,
     Node,
@@ -130,6 +132,26 @@ def test_a_selector_chooses_among_volumes() -> None:
     gold.metadata.labels["tier"] = "gold"
     world = view(storage_class("Immediate"), wanted, volume("plain"), gold)
     assert patch_of(Round(world).sync_claim("default/data"))["name"] == "gold"
+
+
+@pytest.mark.parametrize(
+    ("size", "class_name", "claim_ref", "bound"),
+    [
+        ("5Gi", "dyn", {}, True),
+        ("1Gi", "dyn", {}, False),
+        ("5Gi", "other", {}, False),
+        ("1Gi", "other", {"name": "data"}, True),
+        ("5Gi", "dyn", {"name": "another"}, False),
+    ],
+)
+def test_a_claim_is_bound_to_the_volume_that_it_names_if_that_suits_or_names_the_claim(
+    size: str, class_name: str, claim_ref: dict[str, str], bound: bool
+) -> None:
+    wanted = claim()
+    wanted.spec.volume_name = "v"
+    world = view(wanted, volume("v", size, class_name, **claim_ref))
+    effects = Round(world).sync_claim("default/data")
+    assert [effect.name for effect in effects if isinstance(effect, PatchRequest)] == ["v"] * bound
 
 
 def test_binding_is_volume_first_claim_second() -> None:

@@ -7,6 +7,8 @@ the external provisioner for the simulated provisioners.
 
     claim                                                    decision
     it names no class, and there is a default class          set the default class
+    it names a volume that suits it, or whose claimRef       bind to that volume
+    names it
     a volume's claimRef names it (set by user or scheduler)  bind to that volume
     class binds immediately, available volumes fit           bind to the smallest
     class waits for a consumer, no node selected yet         keep Pending
@@ -123,7 +125,7 @@ class Round:
             return self._sync_bound(claim)
         if claim.spec.volume_name:
             volume = self.view.volumes.get(claim.spec.volume_name)
-            if volume is None or not _may_be_bound(volume, claim):
+            if volume is None or not _may_be_requested(volume, claim):
                 return []
             return self._bind(volume, claim)
         if not names_class(claim):
@@ -307,6 +309,13 @@ def _is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 def _may_be_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     return not volume.spec.HasField("claim_ref") or _is_for(volume, claim)
+
+
+def _may_be_requested(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Return whether a claim may be bound to the volume that it names (checkVolumeSatisfyClaim)."""
+    if volume.spec.HasField("claim_ref"):
+        return _is_for(volume, claim)
+    return volume.spec.storage_class_name == claim.spec.storage_class_name and _fits(volume, claim)
 
 
 def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
