@@ -198,6 +198,17 @@ def test_only_volumes_that_were_provisioned_here_are_deleted() -> None:
     assert turn.sync_volume("ours") == [wanted]
 
 
+def test_a_provisioned_volume_whose_claim_has_another_one_is_deleted() -> None:
+    """The claim can be bound to a volume that comes while its own is provisioned."""
+    bound = claim()
+    bound.spec.volume_name = "another"
+    late = volume("pvc-uid-data", name="data", uid="uid-data")
+    late.spec.persistent_volume_reclaim_policy = "Delete"
+    late.metadata.annotations["pv.kubernetes.io/provisioned-by"] = PROVISIONER
+    (effect,) = Round(view(bound, late)).sync_volume("pvc-uid-data")
+    assert isinstance(effect, DeleteRequest)
+
+
 def test_a_claim_that_has_lost_its_volume_says_so() -> None:
     lost = claim(**{"pv.kubernetes.io/bind-completed": "yes"})
     lost.spec.volume_name = "gone"

@@ -16,6 +16,8 @@ the external provisioner for the simulated provisioners.
     volume                                                   decision
     no claimRef, or one without a uid                        Available
     claimRef to a claim that names it                        Bound
+    claimRef to a claim that has another volume              Available, if bound by this controller;
+                                                             deleted if provisioned, as below
     claimRef to a deleted claim                              Released; or deleted, if the policy is
                                                              Delete and it was provisioned here
 
@@ -101,18 +103,23 @@ class Round:
             return self._released(volume)
         if claim.spec.volume_name == name:
             return _phase(volume, "Bound")
-        if claim.spec.volume_name and _has(volume, BOUND_BY_CONTROLLER):
-            return [_unbound(volume)]
-        return []
+        if not claim.spec.volume_name:
+            return []
+        if self._is_deleted_after_use(volume):
+            return [_deletion(volume)]
+        return [_unbound(volume)] if _has(volume, BOUND_BY_CONTROLLER) else []
 
     def _released(self, volume: PersistentVolume) -> list[Effect]:
-        policy = volume.spec.persistent_volume_reclaim_policy
-        provisioner = volume.metadata.annotations.get(PROVISIONED_BY, "")
-        if policy == "Delete" and provisioner in self.view.provisioners:
+        if self._is_deleted_after_use(volume):
             return [_deletion(volume)]
-        if policy == "Recycle":
+        if volume.spec.persistent_volume_reclaim_policy == "Recycle":
             return [_unbound(volume)]
         return _phase(volume, "Released")
+
+    def _is_deleted_after_use(self, volume: PersistentVolume) -> bool:
+        policy = volume.spec.persistent_volume_reclaim_policy
+        provisioner = volume.metadata.annotations.get(PROVISIONED_BY, "")
+        return policy == "Delete" and provisioner in self.view.provisioners
 
     # ------------------------------------------------------------------ claims
 
