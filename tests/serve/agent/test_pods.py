@@ -243,6 +243,30 @@ def test_a_pod_is_ready_again_with_its_node() -> None:
     assert {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "True"
 
 
+def gated(status: str, ready: str = "True", reason: str = "", message: str = "") -> Pod:
+    """A running pod whose gate has this status; "": no such condition."""
+    item = pod("Running")
+    item.spec.readiness_gates.add(condition_type="example.com/lb")
+    item.status.conditions.add(type="Ready", status=ready, reason=reason, message=message)
+    if status:
+        item.status.conditions.add(type="example.com/lb", status=status)
+    return item
+
+
+MISSING = 'corresponding condition of pod readiness gate "example.com/lb" does not exist.'
+SHUT = 'the status of pod readiness gate "example.com/lb" is not "True", but False'
+
+
+@pytest.mark.parametrize(("status", "message"), [("", MISSING), ("False", SHUT), ("True", "")])
+def test_a_pod_is_ready_while_its_readiness_gates_are_true(status: str, message: str) -> None:
+    item = gated(status, "False" if status == "True" else "True", "ReadinessGatesNotReady")
+    conditions = status_of(step(item, NOW, NOW, 0.0))["conditions"]
+    (ready,) = (c for c in conditions if c["type"] == "Ready")
+    shown = (ready["status"], ready.get("reason", ""), ready.get("message", ""))
+    assert shown == (("False", "ReadinessGatesNotReady", message) if message else ("True", "", ""))
+    assert step(gated(status, *shown), NOW, NOW, 0.0) is None
+
+
 def test_a_pod_that_is_not_ready_for_another_reason_stays_so() -> None:
     item = pod("Running")
     item.status.conditions.add(type="Ready", status="False", reason="Unhealthy")

@@ -8,6 +8,7 @@ precision, because the API's times are whole seconds: a restarted agent does the
     bound, Pending, no room on its node   Failed at once, OutOfcpu and so on (``admission``)
     bound, Pending                        Running, run_delay seconds after its binding
     Running, NodeNotReady                 Ready, once the node is Ready
+    Running, a readiness gate changes     Ready while all its gates are True
     Running, podsched.io/run-seconds      Succeeded after these seconds (Failed if the annotation
                                           podsched.io/exit-code is not 0)
     Running, of a Job                     Succeeded after ``job_seconds``, without that annotation
@@ -26,6 +27,7 @@ from typing import Any, NamedTuple
 from podsched.api.codec import format_time, write
 from podsched.api.conditions import (
     FALSE,
+    POD_READY,
     TRUE,
     bound_at,
     condition_of,
@@ -56,10 +58,22 @@ DEADLINE_EXCEEDED = "DeadlineExceeded"
 _DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 _SIGKILLED = 137
 _HIGHEST_CODE = 255
-#: Status and reason of a running pod's conditions.
+_NODE_NOT_READY = "NodeNotReady"
+_GATES_NOT_READY = "ReadinessGatesNotReady"
+
+
+class _State(NamedTuple):
+    """What a condition says."""
+
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+#: Conditions of a running pod; readiness gates may keep it from being Ready.
 _OF_RUNNING = dict.fromkeys(
-    ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"),
-    (TRUE, ""),
+    ("PodReadyToStartContainers", "Initialized", POD_READY, "ContainersReady", "PodScheduled"),
+    _State(TRUE),
 )
 
 
@@ -92,7 +106,7 @@ def step(
     if is_finished(pod):
         return None
     if pod.status.phase == "Running":
-        if node_ready and _not_ready_for_its_node(pod):
+        if node_ready and _is_readiness_outdated(pod):
             return _running(pod, now)
         return _completion(pod, seen, now, job_seconds)
     at = latest_time(bound_at(pod), seen) + run_delay
@@ -127,9 +141,28 @@ def _completion(pod: Pod, seen: float, now: float, job_seconds: float) -> Action
     return Later(at) if at > now else end(pod, now)
 
 
-def _not_ready_for_its_node(pod: Pod) -> bool:
-    ready = condition_of(pod.status, "Ready")
-    return ready is not None and ready.status == FALSE and ready.reason == "NodeNotReady"
+def _is_readiness_outdated(pod: Pod) -> bool:
+    """Return whether Ready must change; what others have set to False for their reasons stays."""
+    ready = condition_of(pod.status, POD_READY)
+    if ready is None or (
+        ready.status != TRUE and ready.reason not in (_NODE_NOT_READY, _GATES_NOT_READY)
+    ):
+        return False
+    wanted = _readiness(pod)
+    return (ready.status, ready.message) != (wanted.status, wanted.message)
+
+
+def _readiness(pod: Pod) -> _State:
+    """Return the condition Ready of a running pod (GeneratePodReadyCondition of kubelet)."""
+    shut = []
+    for gate in pod.spec.readiness_gates:
+        name, found = gate.condition_type, condition_of(pod.status, gate.condition_type)
+        if found is None:
+            shut.append(f'corresponding condition of pod readiness gate "{name}" does not exist.')
+        elif found.status != TRUE:
+            told = f'is not "True", but {found.status}'
+            shut.append(f'the status of pod readiness gate "{name}" {told}')
+    return _State(FALSE, _GATES_NOT_READY, ", ".join(shut)) if shut else _State(TRUE)
 
 
 def _is_of_job(pod: Pod) -> bool:
@@ -154,11 +187,11 @@ def _number(pod: Pod, annotation: str) -> float | None:
 
 def _running(pod: Pod, now: float) -> PatchRequest:
     stamp = timestamp(now, whole=True)
-    conditions = _with_conditions(pod, stamp, _OF_RUNNING)
+    conditions = {**_OF_RUNNING, POD_READY: _readiness(pod)}
     running = {"running": {"startedAt": _started(pod, stamp)}}
     status = {
         "phase": "Running",
-        "conditions": conditions,
+        "conditions": _with_conditions(pod, stamp, conditions),
         **_containers(pod, running, ready=True),
     }
     return _patch(pod, status, stamp)
@@ -206,11 +239,11 @@ def _ended(
     code: exit code of its containers. reason_fields: reason and message of the status, if any.
     """
     stamp = timestamp(now, whole=True)
-    not_ready = (FALSE, "PodFailed" if code else _COMPLETED)
+    not_ready = _State(FALSE, "PodFailed" if code else _COMPLETED)
     conditions = {
-        "PodReadyToStartContainers": (FALSE, ""),
-        "Initialized": (TRUE, "" if code else _COMPLETED),
-        "Ready": not_ready,
+        "PodReadyToStartContainers": _State(FALSE),
+        "Initialized": _State(TRUE, "" if code else _COMPLETED),
+        POD_READY: not_ready,
         "ContainersReady": not_ready,
     }
     terminated = {
@@ -242,15 +275,12 @@ def is_waiting(pod: Pod) -> bool:
 
 
 def _with_conditions(
-    pod: Pod, now: Timestamp, wanted: Mapping[str, tuple[str, str]]
+    pod: Pod, now: Timestamp, wanted: Mapping[str, _State]
 ) -> list[dict[str, Any]]:
-    """Return all of the pod's conditions for a patch.
-
-    wanted: status and reason of those that are set, by their types.
-    """
+    """Return all of the pod's conditions for a patch, with ``wanted`` by their types."""
     status = PodStatus(conditions=pod.status.conditions)
-    for name, (state, reason) in wanted.items():
-        set_pod_condition(status, PodCondition(type=name, status=state, reason=reason), now)
+    for name, state in wanted.items():
+        set_pod_condition(status, PodCondition(type=name, **state._asdict()), now)
     return [write(condition) for condition in status.conditions]
 
 
