@@ -8,7 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from podsched.api.objects import AnyObject, PersistentVolume, PersistentVolumeClaim
+from podsched.api.objects import (
+    AnyObject,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    object_key,
+)
 from podsched.serve.agent.volume_controller import VolumeController
 from podsched.serve.client.informer import Event, EventType, Informer
 from podsched.v1.api_pb2 import BatchResult, PatchRequest
@@ -25,9 +30,10 @@ class Objects:
         self.patched: list[str] = []
         self._objects: dict[str, dict[str, AnyObject]] = {}
         for item in objects:
-            metadata = item.metadata
-            key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
-            self._objects.setdefault(type(item).__name__, {})[key] = item
+            self.add(item)
+
+    def add(self, item: AnyObject) -> None:
+        self._objects.setdefault(type(item).__name__, {})[object_key(item)] = item
 
     def objects(self, kind: str) -> dict[str, AnyObject]:
         return self._objects.get(kind, {})
@@ -81,3 +87,24 @@ async def test_a_second_volume_that_a_claim_was_given_is_free_once_the_claim_has
     await asyncio.gather(running, return_exceptions=True)
     [patch] = world.patched
     assert patch.startswith("second ") and '"claimRef": null' in patch
+
+
+async def test_a_claim_that_has_lost_its_volume_is_bound_again_when_the_volume_is_back() -> None:
+    claim, volume = PersistentVolumeClaim(), PersistentVolume()
+    claim.metadata.namespace, claim.metadata.name, claim.metadata.uid = "default", "data", "u"
+    claim.metadata.annotations["pv.kubernetes.io/bind-completed"] = "yes"
+    claim.spec.volume_name, claim.status.phase = "v", "Lost"
+    world = Objects(claim)
+    controller = VolumeController(cast(Any, world), cast(Informer, world))
+    running = asyncio.create_task(controller.run())
+    kind = "PersistentVolumeClaim"
+    controller.changed(Event(EventType.ADDED, kind, "default/data", None, claim))
+    await asyncio.sleep(1)
+    volume.metadata.name = "v"
+    world.add(volume)
+    controller.changed(Event(EventType.ADDED, "PersistentVolume", "v", None, volume))
+    await asyncio.sleep(1)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    [patch] = world.patched
+    assert patch.startswith("v ") and '"claimRef"' in patch

@@ -98,9 +98,8 @@ class VolumeController:
         ref = volume.spec.claim_ref
         if volume.spec.HasField("claim_ref"):
             self._claims[f"{ref.namespace}/{ref.name}"] = None
-        if event.new is None:
-            self._claims |= self._index.claims_of.of(event.key)
-        elif volume.status.phase == "Available":
+        self._claims |= self._index.claims_of.of(event.key)
+        if event.new is not None and volume.status.phase == "Available":
             self._with_volumes[volume.spec.storage_class_name] = None
 
     # ------------------------------------------------------------------ writes
