@@ -8,8 +8,10 @@ from typing import Any, cast
 
 import pytest
 
+from podsched.api.reasons import StatusCode
 from podsched.config.settings import AgentSettings
 from podsched.serve.agent.agent import Agent
+from podsched.serve.agent.nodes import AgentError
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.instruments import MetricRegistry
@@ -30,9 +32,23 @@ class Client:
         yield
 
 
-def idle_agent() -> Agent:
-    settings, metrics = AgentSettings(volume_controller=False), AgentMetrics(MetricRegistry())
-    return Agent(cast(ApiClient, Client()), settings, metrics=metrics)
+class Registering(Client):
+    """An API server that answers the first call with these results; to all later ones it agrees."""
+
+    def __init__(self, *codes: int) -> None:
+        self.codes = codes
+        self.batches: list[list[str]] = []
+
+    async def create_many(self, items: Any, **_: Any) -> list[BatchResult]:
+        self.batches.append([item.metadata.name for item in items])
+        codes = self.codes if len(self.batches) == 1 else [StatusCode.OK] * len(items)
+        return [BatchResult(code=code) for code in codes]
+
+
+def idle_agent(client: Client | None = None, nodes: int = 0) -> Agent:
+    settings = AgentSettings(volume_controller=False, nodes=nodes)
+    metrics = AgentMetrics(MetricRegistry())
+    return Agent(cast(ApiClient, client or Client()), settings, metrics=metrics)
 
 
 @pytest.mark.looptime
@@ -58,3 +74,23 @@ async def test_an_agent_that_is_stopped_ends_without_an_error() -> None:
     starting.cancel()
     await agent.stop()
     await agent.wait()
+
+
+@pytest.mark.looptime
+async def test_an_agent_waits_for_the_store_to_take_its_nodes() -> None:
+    client = Registering(StatusCode.OK, StatusCode.UNAVAILABLE, StatusCode.ALREADY_EXISTS)
+    agent = idle_agent(client, nodes=3)
+    starting = asyncio.create_task(agent.start())
+    await asyncio.sleep(10)
+    assert not starting.done()
+    assert client.batches == [["node-0000", "node-0001", "node-0002"]] * 2
+    starting.cancel()
+    await agent.stop()
+
+
+@pytest.mark.looptime
+async def test_an_agent_whose_node_is_rejected_does_not_start() -> None:
+    agent = idle_agent(Registering(StatusCode.OK, StatusCode.INVALID_ARGUMENT), nodes=2)
+    with pytest.raises(AgentError, match='node "node-0001" was rejected'):
+        await agent.start()
+    await agent.stop()

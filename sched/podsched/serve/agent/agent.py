@@ -20,7 +20,6 @@ the agent waits. It keeps no state that cannot be restored from the API.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
@@ -30,7 +29,6 @@ from podsched.api.conditions import is_node_ready
 from podsched.api.hollow_nodes import DEVICES_ANNOTATION
 from podsched.api.objects import Node, Pod
 from podsched.config.settings import AgentSettings
-from podsched.lib.backoff import Backoff
 from podsched.lib.tasks import TaskSet
 from podsched.serve.agent.devices import DevicePublisher
 from podsched.serve.agent.heartbeats import Heartbeats
@@ -53,6 +51,7 @@ from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import AgentMetrics
 from podsched.telemetry.tracing import DISABLED, Tracer
+from podsched.v1 import api_pb2 as v1
 
 _log = get_logger("agent")
 #: Nodes registered in one call.
@@ -228,28 +227,27 @@ class Agent:
 
 
 async def _register(client: ApiClient, nodes: Sequence[Node], now: Callable[[], float]) -> None:
-    """Create the nodes that do not exist; wait while no API server answers.
+    """Create the nodes that do not exist; wait while the API or its store does not answer.
 
     Raises AgentError if a node is rejected.
     """
-    for start in range(0, len(nodes), _BATCH):
-        await _register_batch(client, nodes[start : start + _BATCH], now)
 
-
-async def _register_batch(
-    client: ApiClient, batch: Sequence[Node], now: Callable[[], float]
-) -> None:
-    backoff = Backoff(0.1, 2.0, random.random)
-    while True:
-        try:
-            results = await client.create_many([registration(node, now()) for node in batch])
-            break
-        except ClientError as error:
-            if not error.retryable:
-                raise AgentError(f"cannot register nodes: {error}") from error
-            _log.info("Waiting for the API server", error=str(error))
-            await asyncio.sleep(backoff.next_delay())
-    for node, result in zip(batch, results, strict=True):
-        failed = errors.of_result(result)
-        if failed is not None and not isinstance(failed, AlreadyExists):
+    async def send(batch: Sequence[Node]) -> Sequence[v1.BatchResult]:
+        results = await client.create_many([registration(node, now()) for node in batch])
+        for node, failed in zip(batch, map(errors.of_result, results), strict=True):
+            if failed is None or isinstance(failed, AlreadyExists):
+                continue
+            if failed.retryable:
+                # The outbox sends the batch again, in which those that were created exist.
+                raise failed
             raise AgentError(f'node "{node.metadata.name}" was rejected: {failed}') from failed
+        return results
+
+    def given_up(_: Sequence[Node], error: ClientError) -> None:
+        raise AgentError(f"cannot register nodes: {error}") from error
+
+    outbox = Outbox(send, most=_BATCH, given_up=given_up)
+    for node in nodes:
+        outbox.put(node.metadata.name, node)
+    while len(outbox):
+        await outbox.flush(_BATCH)
