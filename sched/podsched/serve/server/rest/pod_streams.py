@@ -175,21 +175,18 @@ def _stream_options(query: Mapping[str, str]) -> list[tuple[str, str]]:
 def _container(pod: Pod, asked: str) -> str:
     """Return the container that is meant. Raises RestError 400 as in Kubernetes."""
     spec, name = pod.spec, pod.metadata.name
-    inits = [c.name for c in spec.init_containers]
-    names = [c.name for c in spec.containers]
-    ephemeral = [c.name for c in spec.ephemeral_containers]
+    containers = (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)
+    names = [container.name for container in containers]
     if asked:
-        if asked not in (*names, *inits, *ephemeral):
+        if asked not in names:
             raise bad_request(f"container {asked[:253]} is not valid for pod {name}")
         return asked
-    default = pod.metadata.annotations.get(_DEFAULT_CONTAINER)
+    default = pod.metadata.annotations.get(_DEFAULT_CONTAINER, "")
     if default in names:
-        return str(default)
-    if len(names) == 1:
-        return names[0]
+        return default
+    if len(spec.containers) == 1:
+        return spec.containers[0].name
     choice = f"choose one of: [{' '.join(names)}]"
-    if inits:
-        choice += f" or one of the init containers: [{' '.join(inits)}]"
     raise bad_request(f"a container name must be specified for pod {name}, {choice}")
 
 
