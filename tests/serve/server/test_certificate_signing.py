@@ -84,6 +84,13 @@ class Signing:
                 set_caller(SERVER)
         return await self.look()
 
+    async def make_token(self, node: str | None = None) -> None:
+        """Make the bootstrap token of ``BOOTSTRAP``, for one node or for all."""
+        secret = Secret(metadata={"namespace": "kube-system", "name": "bootstrap-token-abcdef"})
+        if node is not None:
+            secret.metadata.annotations["podsched.io/node"] = node
+        await self.world.core.creator.create(secret)
+
     async def look(self) -> CertificateSigningRequest:
         await self.world.core.reflector.wait_until_fresh()
         await self.signer.handle_all()
@@ -128,6 +135,7 @@ def states(item: CertificateSigningRequest) -> list[str]:
 
 
 async def test_a_bootstrap_token_gets_a_nodes_first_certificate(signing: Signing) -> None:
+    await signing.make_token()
     item = await signing.ask(BOOTSTRAP, seconds=3600)
     certificate = issued(item)
     assert item.spec.username == "system:bootstrap:abcdef"
@@ -142,10 +150,17 @@ async def test_a_bootstrap_token_gets_a_nodes_first_certificate(signing: Signing
 
 
 async def test_a_token_that_was_made_for_a_node_gets_no_other_name(signing: Signing) -> None:
-    secret = Secret(metadata={"namespace": "kube-system", "name": "bootstrap-token-abcdef"})
-    secret.metadata.annotations["podsched.io/node"] = "n2"
-    await signing.world.core.creator.create(secret)
+    """Nor does it once the token is gone: until then the request only waits for a decision."""
+    await signing.make_token("n2")
     assert states(await signing.ask(BOOTSTRAP)) == []
+    secret = DeleteRequest(kind="Secret", namespace="kube-system", name="bootstrap-token-abcdef")
+    await signing.world.core.deleter.delete(secret)
+    assert states(await signing.look()) == []
+
+
+async def test_a_token_that_was_made_for_a_node_gets_its_name(signing: Signing) -> None:
+    await signing.make_token("n1")
+    assert states(await signing.ask(BOOTSTRAP)) == ["Approved"]
 
 
 async def test_a_kubelet_renews_its_own_certificate(signing: Signing) -> None:
@@ -183,6 +198,7 @@ async def test_what_is_no_kubelets_certificate_is_neither_approved_nor_signed(
     hosts: tuple[str, ...],
     usages: tuple[str, ...],
 ) -> None:
+    await signing.make_token()
     item = await signing.ask(BOOTSTRAP, user=user, groups=groups, hosts=hosts, usages=usages)
     assert states(item) == []
     failed = await signing.approve()
@@ -227,12 +243,14 @@ async def test_an_administrator_may_approve_what_is_not_approved_at_once(
 
 
 async def test_requests_of_other_signers_are_left_to_others(signing: Signing) -> None:
+    await signing.make_token()
     item = await signing.ask(BOOTSTRAP, "example.com/own", usages=CLIENT)
     assert states(item) == []
     assert not (await signing.approve()).status.certificate
 
 
 async def test_old_requests_are_removed(signing: Signing) -> None:
+    await signing.make_token()
     await signing.ask(BOOTSTRAP)
     await signing.signer.clean()
     await signing.look()
@@ -302,6 +320,7 @@ async def test_a_request_that_another_key_has_signed_is_refused(signing: Signing
 async def test_a_name_that_is_too_long_in_bytes_fails_and_the_signer_goes_on(
     signing: Signing,
 ) -> None:
+    await signing.make_token()
     item = await signing.ask(BOOTSTRAP, user="system:node:" + "é" * 30)
     assert not item.status.certificate
     assert states(item) == ["Approved", "Failed"]

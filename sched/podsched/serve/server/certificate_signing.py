@@ -232,20 +232,23 @@ class CertificateSigner:
             rights = self._authorizer.rights_of(identity)
         except ApiError as error:
             return error.message
-        node = request.user.removeprefix(NODE_PREFIX)
-        if (bound := self._node_of_token(spec.username)) and bound != node:
-            return f"the bootstrap token is for node {bound}"
+        if problem := self._token_problem(spec.username, request.user.removeprefix(NODE_PREFIX)):
+            return problem
         asked = [f"{_RESOURCE}/nodeclient", *([f"{_RESOURCE}/selfnodeclient"] if own else [])]
         if any(rights.permit("create", GROUP, resource) for resource in asked):
             return ""
         return "the requester has no right to such a certificate"
 
-    def _node_of_token(self, user: str) -> str:
-        """Return the node that a bootstrap token was made for; "" for any."""
+    def _token_problem(self, user: str, node: str) -> str:
+        """Return why a requester's bootstrap token is not for a node, "" if it is or has none."""
         if not user.startswith(USER_PREFIX):
             return ""
         entry = self._cache.get(_SECRET, f"{_TOKENS}{user.removeprefix(USER_PREFIX)}")
-        return entry.message.metadata.annotations.get(BOUND_NODE, "") if entry is not None else ""
+        if entry is None:
+            # It may have been for another node: a refused request can outlive its token.
+            return "the bootstrap token is gone"
+        bound = entry.message.metadata.annotations.get(BOUND_NODE) or node
+        return "" if bound == node else f"the bootstrap token is for node {bound}"
 
     def _serving_refusal(self, item: CertificateSigningRequest, request: SigningRequest) -> str:
         name = request.user.removeprefix(NODE_PREFIX)
