@@ -7,7 +7,7 @@ from functools import partial
 from typing import cast
 
 from podsched.api.conditions import is_finished, is_node_ready
-from podsched.api.objects import Node, Pod
+from podsched.api.objects import Node, Pod, seconds_of
 from podsched.config.settings import AgentSettings
 from podsched.lib.groups import Groups
 from podsched.serve.agent import pods
@@ -90,8 +90,9 @@ class SimulatedPods:
         node = self._informer.get("Node", pod.spec.node_name)
         if isinstance(node, Node) and pods.is_waiting(pod):
             if not self._informer.synced.is_set():
-                # Handle pods that already run first, regardless of their order in the list.
-                self._timers.set("Pod", key, now)
+                # Pods that already run come first, and then the oldest, as for a kubelet.
+                created = seconds_of(pod.metadata.creation_timestamp)
+                self._timers.set("Pod", key, min(now, created))
                 return
             rejection = self._admission.admit(key, pod, node)
             if rejection is not None:
