@@ -1,4 +1,4 @@
-"""Which container of a pod is meant."""
+"""Which container and which ports of a pod are meant."""
 
 from __future__ import annotations
 
@@ -30,3 +30,12 @@ async def test_a_container_must_be_chosen_of_all_that_a_pod_has(
     kube = KubeClient(world.core, kubelets=cast(KubeletClient, object()))
     answer = await kube.get(f"/api/v1/namespaces/default/pods/web/log{query}")
     assert (answer.status, answer.json["message"]) == (400, why)
+
+
+@pytest.mark.parametrize("ports", ["", "0", "65536", "80,x", "-1", "9" * 5000])
+async def test_a_port_that_cannot_be_is_not_forwarded(world: World, ports: str) -> None:
+    kube = KubeClient(world.core, kubelets=cast(KubeletClient, object()))
+    path = f"/api/v1/namespaces/default/pods/web/portforward?ports={ports}"
+    answer = await kube.request("POST", path)
+    assert answer.status == 400
+    assert "is not a port from 1 to 65535" in answer.json["message"]

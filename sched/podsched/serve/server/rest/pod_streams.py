@@ -44,6 +44,7 @@ _FOLLOW_SECONDS: Final = 5.0
 _OF_UPGRADES: Final = re.compile(
     r"connection|upgrade|x-stream-protocol-version|sec-websocket-\w+", re.IGNORECASE
 )
+_PORT: Final = re.compile("[0-9]{1,5}")
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
 
@@ -100,7 +101,7 @@ class PodStreams:
         # The ports of a WebSocket; SPDY names them in its streams.
         ports = request.values.get("ports", ())
         for text in ports:
-            if not all(p.isdecimal() and 0 < int(p) < 1 << 16 for p in text[:6000].split(",")):
+            if not all(_PORT.fullmatch(p) and 0 < int(p) < 1 << 16 for p in text.split(",")):
                 raise bad_request(f"ports: {text[:100]!r} is not a port from 1 to 65535")
         options = [("port", port) for text in ports for port in text.split(",")]
         return await self._upgraded("portForward", target, request, options, held)
