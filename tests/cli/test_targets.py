@@ -23,7 +23,10 @@ def test_objects_are_named_as_with_kubectl(
     assert [(target.kind.name, target.name) for target in parse_targets(arguments, "")] == found
 
 
-@pytest.mark.parametrize("arguments", [[], [","], ["pod/a", "b"], ["pod/"], ["/a"], ["pod/a/b"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [[], [","], ["pod/a", "b"], ["pod/"], ["/a"], ["pod/a/b"], ["pod", ""], ["pod", "", "b"]],
+)
 def test_what_cannot_be_understood_is_a_usage_error(arguments: list[str]) -> None:
     with pytest.raises(typer.Exit) as ended:
         parse_targets(arguments, "")

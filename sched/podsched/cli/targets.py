@@ -45,6 +45,9 @@ def parse_targets(arguments: Sequence[str], namespace: str) -> list[Target]:
 
     Raises UnknownKindError.
     """
+    if "" in arguments[1:]:
+        # An unset variable of a script must not turn one object into all of them.
+        fail('"" is not the name of an object', USAGE)
     if any("/" in argument for argument in arguments):
         return [_one(argument, namespace) for argument in arguments]
     kinds = [find_kind(name) for name in arguments[0].split(",") if name] if arguments else []
