@@ -32,3 +32,12 @@ def test_a_file_of_the_environment_in_another_format_is_a_usage_error(
     done = Commands("127.0.0.1:1")("get", "pods")
     assert (done.code, len(done.errors)) == (2, 1)
     assert str(file) in done.err
+
+
+@pytest.mark.parametrize(
+    "words", [("delete", "pods", "--all"), ("label", "pods", "--all", "a=b"), ("get", "pods")]
+)
+def test_an_empty_namespace_is_a_usage_error_and_not_all_of_them(words: tuple[str, ...]) -> None:
+    done = Commands("127.0.0.1:1")(*words, "-n", "")
+    assert done.code == 2
+    assert done.err == 'error: --namespace: "" is not the name of a namespace\n'

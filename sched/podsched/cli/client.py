@@ -51,10 +51,21 @@ Server = Annotated[
 ]
 
 
+def _named(namespace: str) -> str:
+    """Return a namespace; exit if it is "", which would mean all namespaces."""
+    if not namespace:
+        fail('--namespace: "" is not the name of a namespace', USAGE)
+    return namespace
+
+
 Namespace = Annotated[
     str,
     typer.Option(
-        "--namespace", "-n", metavar="NAME", help="Namespace of objects that do not name one."
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        help="Namespace of objects that do not name one.",
+        callback=_named,
     ),
 ]
 
