@@ -9,7 +9,7 @@ from podsched.cli.json_path import TemplateError, parse_template, render
 PODS = {
     "items": [
         {"metadata": {"name": "a", "labels": {"example.com/x": "1"}}, "spec": {"priority": 5}},
-        {"metadata": {"name": "b"}, "spec": {"ready": True}},
+        {"metadata": {"name": "b"}, "spec": {"ready": True, "image": "r.io/a-b:1", "é": ["x"]}},
     ]
 }
 
@@ -19,10 +19,15 @@ PODS = {
     [
         ("{.items[*].metadata.name}", "a b"),
         (".items[0].metadata.name", "a"),
-        ("{$.items[1].spec}", '{"ready":true}'),
+        ("{$.items[1].spec}", '{"image":"r.io/a-b:1","ready":true,"é":["x"]}'),
         ('{.items[?(@.metadata.name=="b")].spec.ready}', "true"),
         (r"{.items[0].metadata.labels.example\.com/x}", "1"),
         ("{.items[*].metadata['name']}", "a b"),
+        (r"{.items[0].metadata.labels['example\.com/x']}", "1"),
+        ("{.items[*]['metadata.name', 'spec.priority']}", "a b 5"),
+        ('{.items[?(@.spec.image=="r.io/a-b:1")].metadata.name}', "b"),
+        ("{.items[?(@.spec.priority!=4)].metadata.name}", "a"),
+        ("{range .items[*].metadata.name}{@}{.x}{'\\r\\n'}{end}", "a\r\nb\r\n"),
         ('{range .items[*]}{.metadata.name}{"\\t"}{.spec.priority}{"\\n"}{end}', "a\t5\nb\t\n"),
         ("pods: {.items[*].metadata.name}!", "pods: a b!"),
         ("{.nothing.here}", ""),

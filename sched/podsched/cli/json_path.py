@@ -10,10 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 _BRACES = re.compile(r"\{((?:[^{}\"']|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')*)\}")
-_ESCAPED_NAME = re.compile(r"\.((?:[\w/-]|\\.)+)")
+_QUOTED = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+_UNION = re.compile(rf"\[\s*({_QUOTED}(?:\s*,\s*{_QUOTED})+)\s*\]")
+#: A name in brackets, a text in a filter, or a name after a dot.
+_PART = re.compile(rf"\[\s*(?P<key>{_QUOTED})\s*\]|{_QUOTED}|\.(?P<name>(?:[\w/-]|\\.)+)")
 
 Node = tuple[str, Any]
 """``text`` with a string, ``query`` with a compiled query, ``range`` with a query and nodes."""
@@ -41,11 +45,17 @@ def render(nodes: Sequence[Node], data: Any) -> str:
         if kind == "text":
             parts.append(value)
         elif kind == "query":
-            parts.append(" ".join(as_text(found) for found in value.findall(data)))
+            parts.append(" ".join(map(as_text, _found(value, data))))
         else:
             query, body = value
-            parts += [render(body, found) for found in query.findall(data)]
+            parts += [render(body, found) for found in _found(query, data)]
     return "".join(parts)
+
+
+def _found(query: Any, data: Any) -> list[Any]:
+    if isinstance(data, str):  # The library would read it as a JSON document.
+        return [data] if str(query) == "$" else []
+    return list(query.findall(data))
 
 
 def query_of(text: str) -> Any:
@@ -61,7 +71,9 @@ def query_of(text: str) -> Any:
 
 def as_text(value: Any) -> str:
     """Return a value as kubectl prints it: strings as they are, everything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
 def _tokens(text: str) -> Iterator[Node]:
@@ -82,7 +94,7 @@ def _action(text: str) -> Node:
     if text[:1] in ("'", '"'):
         if len(text) < 2 or text[-1] != text[0]:
             raise TemplateError(f"{text} has a quote without its partner")
-        escapes = {"n": "\n", "t": "\t"}
+        escapes = {"n": "\n", "r": "\r", "t": "\t"}
         return "text", re.sub(r"\\(.)", lambda m: escapes.get(m[1], m[1]), text[1:-1])
     if text == "end":
         return "end", None
@@ -115,17 +127,42 @@ def _compiled(text: str) -> Any:
         body = body[1:]
     elif body and body[0] not in ".[":
         body = "." + body
-    body = "" if body == "." else _ESCAPED_NAME.sub(_bracketed, body)
+    paths = [""] if body == "." else _alternatives(body)
     import jsonpath  # not above: see there
 
     try:
-        return jsonpath.compile("$" + body)
+        return _environment().compile(" | ".join(f"${_PART.sub(_plain, path)}" for path in paths))
     except jsonpath.JSONPathError as error:
         reason = str(error).splitlines()[0]
         raise TemplateError(f"{text.strip()!r} is not a JSONPath: {reason}") from None
 
 
-def _bracketed(name: re.Match[str]) -> str:
-    if name[1].isidentifier():
-        return name[0]
-    return "[" + json.dumps(re.sub(r"\\(.)", r"\1", name[1])) + "]"
+@cache
+def _environment() -> Any:
+    from jsonpath import JSONPathEnvironment, NodeList  # not above: see there
+
+    class Environment(JSONPathEnvironment):
+        def compare(self, left: object, operator: str, right: object) -> bool:
+            if operator == "!=" and NodeList() in (left, right):
+                return False  # A missing field is not compared.
+            return super().compare(left, operator, right)
+
+    return Environment()
+
+
+def _alternatives(body: str) -> list[str]:
+    """Return a path for each name of ``['metadata.name','spec']``; these are paths themselves."""
+    union = _UNION.search(body)
+    if union is None:
+        return [body]
+    before, after = body[: union.start()], body[union.end() :]
+    names = re.findall(_QUOTED, union[1])
+    return [path for name in names for path in _alternatives(f"{before}.{name[1:-1]}{after}")]
+
+
+def _plain(part: re.Match[str]) -> str:
+    """Return a part of a path without the escapes that only kubectl has."""
+    key, name = part["key"], part["name"]
+    if key is None and (name is None or name.isidentifier()):
+        return part[0]
+    return "[" + json.dumps(re.sub(r"\\(.)", r"\1", name or key[1:-1])) + "]"
