@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 import typer
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import Pod
+from podsched.api.objects import Deployment, Pod
 from podsched.cli.targets import Target
-from podsched.cli.wait import parse_state, wait_for
+from podsched.cli.wait import parse_state, wait_for, wait_for_all
 from podsched.testing.fake_cluster import FakeCluster
 from support.command_client import CommandClient
 from support.engine_world import pod as pod_of
@@ -33,6 +36,8 @@ def pod() -> Pod:
         ("jsonpath=.status.phase=Pending", False),
         ("jsonpath={.status.phase}", True),
         ("jsonpath={.status.startTime}", False),
+        ('jsonpath={.status.conditions[?(@.type=="PodScheduled")].status}=True', True),
+        ('jsonpath=.status.conditions[?(@.type=="PodScheduled")].status="False"', False),
     ],
 )
 def test_a_pod_is_in_a_state_or_not(state: str, reached: bool) -> None:
@@ -45,7 +50,30 @@ def test_no_object_is_what_delete_waits_for() -> None:
     assert not parse_state("jsonpath={.status.phase}")(None)
 
 
-@pytest.mark.parametrize("state", ["", "ready", "condition=", "jsonpath={.a[}", "jsonpath={.a"])
+def test_a_condition_of_an_older_spec_does_not_count() -> None:
+    deployment = Deployment()
+    deployment.status.conditions.add(type="Available", status="True")
+    deployment.metadata.generation, deployment.status.observed_generation = 2, 1
+    reached = parse_state("condition=Available")
+    assert not reached(deployment)
+    deployment.status.observed_generation = 2
+    assert reached(deployment)
+
+
+def test_an_object_is_deleted_although_another_has_its_name_already() -> None:
+    reached = parse_state("delete")
+    first, second = pod(), pod()
+    first.metadata.uid, second.metadata.uid = "1", "2"
+    assert [reached(obj) for obj in (first, first, second)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        *("", "ready", "condition=", "jsonpath={.a[}", "jsonpath={.a"),
+        *("jsonpath={.a}=", "jsonpath={.a}b"),
+    ],
+)
 def test_an_unknown_state_is_a_usage_error(state: str) -> None:
     with pytest.raises(typer.Exit) as ended:
         parse_state(state)
@@ -60,3 +88,14 @@ async def test_without_time_to_wait_the_state_is_looked_at_once(state: str, ende
     target = Target(KINDS["Pod"], "a", "default")
     assert await wait_for(client, target, state, "0s") is ended  # type: ignore[arg-type]
     assert client.calls == ["get Pod a"]
+
+
+@pytest.mark.looptime
+async def test_objects_to_be_created_may_be_named_by_their_kind(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cluster, pods = FakeCluster(), Target(KINDS["Pod"], "", "default")
+    asyncio.get_running_loop().call_later(5, cluster.create, pod_of("a", {}))
+    client: Any = CommandClient(cluster)
+    assert await wait_for_all(client, [pods], "", "create", "10s")
+    assert capsys.readouterr().out == "pod/a created\n"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +23,10 @@ from podsched.serve.client.errors import NotFound
 #: Polling costs less than a watch for each object, and misses no deletion.
 _PAUSE = 0.2
 
+_CONDITION = re.compile("condition=([^=]+)(?:=(.*))?")
+#: The "=" before the value is not that of a comparison in the path.
+_FIELD = re.compile(r"jsonpath=(\{.*?\}|[^{].*?)(?:(?<![=!<>])=(?!=)['\"]?(.*?)['\"]?)?", re.DOTALL)
+
 #: Returns whether an object (None: it does not exist) is in the wanted state.
 Reached = Callable[[AnyObject | None], bool]
 
@@ -29,39 +34,49 @@ Reached = Callable[[AnyObject | None], bool]
 def parse_state(text: str) -> Reached:
     """Return the state that ``--for`` names; exit if it is malformed."""
     if text == "delete":
-        return lambda obj: obj is None
+        return _deleted()
     if text == "create":
         return lambda obj: obj is not None
-    name, _, rest = text.partition("=")
-    readers = {"condition": _condition, "jsonpath": _field}
-    if name not in readers or not rest:
+    if condition := _CONDITION.fullmatch(text):
+        return _condition(condition[1], condition[2] or "True")
+    field = _FIELD.fullmatch(text)
+    if field is None or field[2] == "":
         options = "delete, create, condition=TYPE[=STATUS] or jsonpath={PATH}[=VALUE]"
         fail(f'--for: "{text}" is not {options}', USAGE)
-    return readers[name](rest)
+    return _field(field[1], field[2])
 
 
-def _condition(text: str) -> Reached:
-    name, _, status = text.partition("=")
-    wanted = (name.lower(), (status or "true").lower())
+def _deleted() -> Reached:
+    """Return whether the first object seen is gone; another one may have its name already."""
+    uids = set()
+
+    def reached(obj: AnyObject | None) -> bool:
+        uids.add(obj.metadata.uid if obj else "")
+        return obj is None or len(uids) > 1
+
+    return reached
+
+
+def _condition(name: str, status: str) -> Reached:
+    wanted = (name.lower(), status.lower())
 
     def reached(obj: Any) -> bool:
-        conditions = getattr(getattr(obj, "status", None), "conditions", ())
+        state = getattr(obj, "status", None)
+        if 0 < getattr(state, "observed_generation", 0) < obj.metadata.generation:
+            return False  # The status is that of an older spec.
+        conditions = getattr(state, "conditions", ())
         return any((c.type.lower(), c.status.lower()) == wanted for c in conditions)
 
     return reached
 
 
-def _field(text: str) -> Reached:
-    path, brace, value = text.partition("}")
-    value = value.removeprefix("=")
-    if not brace:
-        path, _, value = text.partition("=")
+def _field(path: str, value: str | None) -> Reached:
     with fail_on(TemplateError, about="--for", code=USAGE):
-        query = query_of(path + brace)
+        query = query_of(path)
 
     def reached(obj: AnyObject | None) -> bool:
         found = [as_text(item) for item in query.findall(to_manifest(obj))] if obj else []
-        return value in found if value else bool(found)
+        return bool(found) if value is None else value in found
 
     return reached
 
@@ -89,14 +104,27 @@ def wait(
     parse_state(state), seconds_or_fail("--timeout", timeout)  # exits if one is malformed
 
     async def work(client: ApiClient) -> bool:
-        wanted = await resolve(client, parse_targets(targets, namespace), selector)
-        if not wanted and state != "delete":
-            fail("no matching resources found")
-        waits = (wait_for(client, target, state, timeout) for target in wanted)
-        return all(await asyncio.gather(*waits))
+        named = parse_targets(targets, namespace)
+        return await wait_for_all(client, named, selector, state, timeout)
 
     if not with_client(server, work):
         raise typer.Exit(FAILED)
+
+
+async def wait_for_all(
+    client: ApiClient, named: Sequence[Target], selector: str, state: str, timeout: str
+) -> bool:
+    """Wait until all selected objects are in a state; return whether they are."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds_or_fail("--timeout", timeout)
+    wanted = await resolve(client, named, selector)
+    while not wanted and state == "create" and loop.time() < end:
+        await asyncio.sleep(_PAUSE)
+        wanted = await resolve(client, named, selector)
+    if not wanted and state != "delete":
+        fail("no matching resources found")
+    waits = (wait_for(client, target, state, timeout) for target in wanted)
+    return all(await asyncio.gather(*waits))
 
 
 async def wait_for(client: ApiClient, target: Target, state: str, timeout: str) -> bool:
