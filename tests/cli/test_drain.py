@@ -39,9 +39,10 @@ def test_a_pod_that_would_be_lost_needs_an_option(
     assert plan([stands_in_the_way], replace(RULES, **allowed)).obstacles == {}
 
 
-def test_a_daemon_sets_pod_stays_and_a_finished_pod_goes() -> None:
+@pytest.mark.parametrize("owner", ["", "DaemonSet"])
+def test_a_daemon_sets_pod_stays_and_a_finished_pod_goes(owner: str) -> None:
     rules = replace(RULES, ignore_daemonsets=True)
-    finished = pod("", phase="Succeeded")
+    finished = pod(owner, phase="Succeeded")
     assert plan([pod("DaemonSet"), finished], rules).evict == [finished]
 
 

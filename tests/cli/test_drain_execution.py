@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from podsched.api.objects import Node, Pod
-from podsched.cli.drain import Rules, drain_node
+from podsched.cli.drain import Rules, drain_nodes
 from podsched.cli.options import DryRun
 from podsched.serve.client.errors import Forbidden, PreconditionFailed, Unavailable
 from podsched.testing.fake_cluster import FakeCluster
@@ -18,6 +19,12 @@ from support.engine_world import pod
 pytestmark = pytest.mark.looptime
 
 RULES = Rules(force=True, ignore_daemonsets=False, delete_emptydir_data=False, grace_period=None)
+
+
+async def drain(
+    client: CommandClient, nodes: Sequence[str] = ("n",), dry_run: DryRun = DryRun.NONE
+) -> int:
+    return await drain_nodes(client, nodes, RULES, "0s", dry_run)  # type: ignore[arg-type]
 
 
 class Drained:
@@ -37,7 +44,7 @@ class Drained:
 
     async def drain(self) -> int:
         async with self.inhabitants.at_work():
-            return await drain_node(self.client, "n", RULES, DryRun.NONE)  # type: ignore[arg-type]
+            return await drain(self.client)
 
     def pods(self) -> list[str]:
         return [item.metadata.name for item in self.cluster.objects("Pod")]
@@ -98,7 +105,7 @@ async def test_a_pod_whose_name_another_pod_has_meanwhile_is_gone(
 
     drained.client.evict = replaced  # type: ignore[method-assign]
     async with drained.inhabitants.at_work():
-        assert await drain_node(drained.client, "n", RULES, dry_run) == 0  # type: ignore[arg-type]
+        assert await drain(drained.client, dry_run=dry_run) == 0
     assert "error" not in capsys.readouterr().err
 
 
@@ -123,6 +130,29 @@ async def test_a_drain_of_a_cordoned_node_claims_no_change(
     node.metadata.name, node.spec.unschedulable = "n", True
     cluster.create(node)
     client = CommandClient(cluster)
-    await drain_node(client, "n", RULES, DryRun.NONE)  # type: ignore[arg-type]
+    await drain(client)
     assert "node/n already cordoned" in capsys.readouterr().out
     assert not [call for call in client.calls if call.startswith("patch")]
+
+
+async def test_all_nodes_are_cordoned_before_a_pod_of_the_first_one_moves() -> None:
+    drained = Drained()
+    other = Node()
+    other.metadata.name = "other"
+    drained.cluster.create(other)
+    async with drained.inhabitants.at_work():
+        assert await drain(drained.client, ("n", "other")) == 0
+    changes = [c for c in drained.client.calls if c.startswith(("patch", "evict"))]
+    assert changes[:3] == ["patch Node n", "patch Node other", "evict a"]
+
+
+async def test_a_node_that_does_not_exist_keeps_no_other_from_being_drained() -> None:
+    drained = Drained()
+    async with drained.inhabitants.at_work():
+        assert await drain(drained.client, ("missing", "n")) == 1
+    assert drained.pods() == []
+
+
+async def test_a_drain_of_no_node_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert await drain(CommandClient(FakeCluster()), ()) == 0
+    assert capsys.readouterr().err == "No resources found.\n"

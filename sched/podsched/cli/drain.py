@@ -93,7 +93,7 @@ def plan(pods: Sequence[Any], rules: Rules) -> Plan:
         if _MIRROR in pod.metadata.annotations:
             continue
         owners = [owner.kind for owner in pod.metadata.owner_references if owner.controller]
-        if "DaemonSet" in owners and rules.ignore_daemonsets:
+        if "DaemonSet" in owners and rules.ignore_daemonsets and not is_finished(pod):
             continue
         obstacle = _obstacle(pod, owners, rules)
         if obstacle:
@@ -131,30 +131,46 @@ def drain(
     """
     if bool(names) == bool(selector):
         fail("use either NODE... or -l SELECTOR", USAGE)
-    limit = seconds_or_fail("--timeout", timeout) or None
+    seconds_or_fail("--timeout", timeout)  # exits if it is malformed
     rules = replace(rules, grace_period=None if grace_period < 0 else grace_period)
 
     async def work(client: ApiClient) -> int:
-        failures = 0
-        for node in await nodes_of(names, selector)(client):
-            try:
-                async with asyncio.timeout(limit):
-                    failures += await drain_node(client, node, rules, dry_run)
-            except TimeoutError:
-                failures += 1
-                say(f"error: node/{node} not drained within {timeout}", error=True)
-            except NotFound as exc:
-                failures += 1
-                report(exc)
-        return failures
+        nodes = await nodes_of(names, selector)(client)
+        return await drain_nodes(client, nodes, rules, timeout, dry_run)
 
     if with_client(rules.server, work):
         raise typer.Exit(FAILED)
 
 
-async def drain_node(client: ApiClient, node: str, rules: Rules, dry_run: DryRun) -> int:
-    """Drain one node. Returns the number of failures; raises NotFound."""
-    await tell_unschedulable(client, node, True, dry_run)
+async def drain_nodes(
+    client: ApiClient, nodes: Sequence[str], rules: Rules, timeout: str, dry_run: DryRun
+) -> int:
+    """Drain nodes, each within ``timeout``. Returns the number of failures.
+
+    All are cordoned first: no pod shall move to a node that is drained next.
+    """
+    if not nodes:
+        say("No resources found.", error=True)
+    failures, cordoned = 0, []
+    for node in nodes:
+        try:
+            await tell_unschedulable(client, node, True, dry_run)
+            cordoned.append(node)
+        except NotFound as exc:
+            failures += 1
+            report(exc)
+    for node in cordoned:
+        try:
+            async with asyncio.timeout(seconds_or_fail("--timeout", timeout) or None):
+                failures += await _drain(client, node, rules, dry_run)
+        except TimeoutError:
+            failures += 1
+            say(f"error: node/{node} not drained within {timeout}", error=True)
+    return failures
+
+
+async def _drain(client: ApiClient, node: str, rules: Rules, dry_run: DryRun) -> int:
+    """Evict the pods of a cordoned node. Returns the number of failures."""
     on_node = f"spec.nodeName={node}"
     pods = (
         await client.list("Pod", label_selector=rules.pod_selector, field_selector=on_node)
