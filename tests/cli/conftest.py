@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from podsched.app.local_cluster import LocalCluster
 from podsched.app.local_specs import LocalClusterOptions
 from podsched.cli import client
+from podsched.testing.fake_cluster import FakeCluster
+from support.command_client import CommandClient
 from support.commands import Commands
 
 
@@ -21,6 +24,14 @@ def sched(monkeypatch: pytest.MonkeyPatch) -> Commands:
     for name in ("SCHED_SERVER", "SCHED_TLS_CA", "SCHED_TLS_CERT", "SCHED_TLS_KEY"):
         monkeypatch.delenv(name, raising=False)
     return Commands()
+
+
+@pytest.fixture
+def in_memory(sched: Commands, monkeypatch: pytest.MonkeyPatch) -> CommandClient:
+    """What the command line calls in place of a server."""
+    calls = CommandClient(FakeCluster())
+    monkeypatch.setattr(client, "open_client", lambda *_, **__: nullcontext(calls))
+    return calls
 
 
 @pytest.fixture

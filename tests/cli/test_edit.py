@@ -14,6 +14,7 @@ from podsched.serve.client.errors import Conflict
 from podsched.testing.fake_cluster import FakeCluster
 from support.command_client import CommandClient
 from support.commands import Commands
+from support.engine_world import pod
 
 ADDED = [("dedicated", "gpu", "NoSchedule", False)]
 
@@ -79,3 +80,28 @@ def test_two_changes_of_the_same_thing_are_a_usage_error(
 ) -> None:
     done = Commands("127.0.0.1:1")(*words)
     assert (done.code, done.err) == (2, f'error: "{twice}" is changed twice\n')
+
+
+def test_a_label_that_one_object_has_already_keeps_no_other_from_getting_it(
+    sched: Commands, in_memory: CommandClient
+) -> None:
+    for name, labels in (("a", {"tier": "front"}), ("b", {})):
+        one = pod(name, {})
+        one.metadata.labels.update(labels)
+        in_memory.cluster.create(one)
+    done = sched("label", "pod", "a", "b", "tier=back")
+    assert (done.code, done.out) == (1, "pod/b labeled\n")
+    assert done.err == 'error: pod/a: tier is "front" already; --overwrite replaces it\n'
+
+
+def test_a_taint_that_one_node_lacks_keeps_no_other_from_losing_it(
+    sched: Commands, in_memory: CommandClient
+) -> None:
+    for name, key in (("a", "other"), ("b", "old")):
+        node = Node()
+        node.metadata.name = name
+        node.spec.taints.add(key=key, effect="NoSchedule")
+        in_memory.cluster.create(node)
+    done = sched("taint", "a", "b", "old:NoSchedule-")
+    assert (done.code, done.out) == (1, "node/b untainted\n")
+    assert done.err == 'error: node/a: taint "old:NoSchedule" not found\n'

@@ -405,7 +405,7 @@ def test_taints_are_added_and_removed(sched: Commands) -> None:
     sched.ok("taint", "node-0001", "k-")
     assert taints() == []
     again = sched("taint", "node-0001", "k-")
-    assert (again.code, again.errors) == (1, ['error: taint "k" not found'])
+    assert (again.code, again.errors) == (1, ['error: node/node-0001: taint "k" not found'])
     assert sched("taint", "node-0001", "k=v:Never").code == 2
 
 

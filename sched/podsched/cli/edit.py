@@ -29,7 +29,7 @@ from podsched.cli.targets import (
 )
 from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import Conflict
+from podsched.serve.client.errors import ClientError, Conflict, NotFound
 
 #: Max attempts to change a node that others change, too.
 _ATTEMPTS = 5
@@ -99,7 +99,9 @@ def _set_metadata(
         present = getattr(obj.metadata, field)
         for key, value in values.items():
             if not given.overwrite and value is not None and present.get(key, value) != value:
-                fail(f"'{key}' already has a value ({present[key]}), and --overwrite is false")
+                raise ClientError(
+                    f'{target}: {key} is "{present[key]}" already; --overwrite replaces it'
+                )
         patch = {"metadata": {field: values}}
         await client.patch(kind.name, name, patch, namespace, dry_run=given.dry_run.asked)
         say(f"{reference(obj)} {done}{given.dry_run.suffix}")
@@ -184,7 +186,8 @@ async def set_taints(
     """
     for left in reversed(range(_ATTEMPTS)):
         node = await client.get("Node", name)
-        taints = _tainted(to_manifest(node).get("spec", {}).get("taints", []), changes)
+        before = to_manifest(node).get("spec", {}).get("taints", [])
+        taints = _tainted(before, changes, f"node/{name}")
         patch = {
             "metadata": {"resourceVersion": node.metadata.resource_version},
             "spec": {"taints": taints or None},
@@ -198,14 +201,14 @@ async def set_taints(
 
 
 def _tainted(
-    taints: Sequence[dict[str, Any]], changes: Sequence[tuple[str, str, str, bool]]
+    taints: Sequence[dict[str, Any]], changes: Sequence[tuple[str, str, str, bool]], node: str
 ) -> list[dict[str, Any]]:
-    """Return the taints after the changes; exit if one to remove does not exist."""
+    """Return the taints after the changes. Raises NotFound if one to remove does not exist."""
     found = list(taints)
     for key, value, effect, remove in changes:
         kept = [t for t in found if not (t["key"] == key and effect in ("", t.get("effect", "")))]
         if remove and len(kept) == len(found):
-            fail(f'taint "{key}{":" + effect if effect else ""}" not found')
+            raise NotFound(f'{node}: taint "{key}{":" + effect if effect else ""}" not found')
         found = kept if remove else [*kept, {"key": key, "value": value, "effect": effect}]
     return found
 
