@@ -11,9 +11,10 @@ from podsched.api.manifest import from_manifest
 from podsched.api.objects import AnyObject
 from podsched.cli.objects import Writer
 from podsched.cli.options import DryRun
-from podsched.serve.client.errors import AlreadyExists
+from podsched.serve.client.errors import AlreadyExists, Forbidden
 from podsched.serve.server.patching import patched
 from podsched.v1.api_pb2 import JSON_MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from support.command_client import CommandClient
 from support.commands import Commands
 
 
@@ -79,3 +80,17 @@ def test_a_grace_period_that_no_pod_can_have_is_a_usage_error(seconds: str) -> N
     done = Commands("127.0.0.1:1")("delete", "pod", "web", "--grace-period", seconds)
     assert (done.code, done.out) == (2, "")
     assert "--grace-period" in done.err
+
+
+def test_a_kind_that_must_not_be_deleted_keeps_no_other_from_going(
+    sched: Commands, in_memory: CommandClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def delete_collection(kind: str, *_: str, **__: Any) -> int:
+        if kind == "Node":
+            raise Forbidden("you may not delete nodes")
+        return 2
+
+    monkeypatch.setattr(in_memory, "delete_collection", delete_collection, raising=False)
+    done = sched("delete", "nodes,pods", "--all")
+    assert (done.code, done.out) == (1, "2 pods deleted\n")
+    assert done.errors == ["error: you may not delete nodes"]

@@ -287,14 +287,18 @@ def delete(
         with fail_on(LookupError):
             every = parse_targets(targets or [], namespace)
         check_scope(every, selector, everything=given.everything)
-        if not every[0].name:
-            for target in every:
-                _delete_all(given.server, target, selector, how, dry_run)
-            return
 
     async def named(_: ApiClient) -> list[Target]:
         return every
 
+    async def all_of(client: ApiClient, target: Target) -> None:
+        kind, selected = target.kind, {"label_selector": selector, **how}
+        count = await client.delete_collection(kind.name, target.namespace, **selected)
+        say(f"{count} {kind.plural} deleted{dry_run.suffix}")
+
+    if selector or given.everything:
+        for_each(given.server, named, all_of)
+        return
     with progress_bar("objects", len(every)) as advance:
 
         async def one(client: ApiClient, target: Target) -> None:
@@ -308,16 +312,6 @@ def delete(
             say(f"{target} deleted{dry_run.suffix}")
 
         for_each(given.server, named, one)
-
-
-def _delete_all(
-    server: str, target: Target, selector: str, how: dict[str, Any], dry_run: DryRun
-) -> None:
-    kind, selected = target.kind, {"label_selector": selector, **how}
-    count = with_client(
-        server, lambda client: client.delete_collection(kind.name, target.namespace, **selected)
-    )
-    say(f"{count} {kind.plural} deleted{dry_run.suffix}")
 
 
 @contextmanager
