@@ -158,6 +158,7 @@ def test_a_hint_that_ends_with_a_command_can_be_copied(sched: Commands) -> None:
             1,
             'resource type "nods": did you mean nodes or pods or csinodes?',
         ),
+        (("delete", "podz", "web"), 1, 'resource type "podz": did you mean pods?'),
         (("explain", "podd", "web"), 2, 'resource type "podd": did you mean pods?'),
         (("get", "xyz"), 1, 'the server doesn\'t have a resource type "xyz"'),
         (

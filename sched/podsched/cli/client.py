@@ -11,7 +11,6 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from podsched.api.kinds import UnknownKindError
 from podsched.api.manifest import ManifestError
 from podsched.cli.errors import (
     FAILED,
@@ -20,7 +19,6 @@ from podsched.cli.errors import (
     fail,
     file_or_fail,
     report,
-    unknown_kind_text,
     warn,
 )
 from podsched.cli.options import split_address
@@ -168,8 +166,6 @@ def with_client(
         if "http2 header with status" in str(exc):
             say(f"{where} is not an API server of podsched: sched uses gRPC, not HTTP", error=True)
         raise typer.Exit(FAILED) from None
-    except UnknownKindError as exc:
-        fail(unknown_kind_text(exc))
     except ManifestError as exc:
         fail(str(exc))
     except CertificateError as exc:

@@ -18,7 +18,7 @@ from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject
 from podsched.api.trace_context import trace_id
 from podsched.cli.client import Namespace, ServerFlags, for_each, with_client
-from podsched.cli.errors import FAILED, USAGE, fail, fail_on, report, warn
+from podsched.cli.errors import FAILED, USAGE, fail, report, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference
 from podsched.cli.manifests import ManifestFlags, Manifests, patch, read_known
@@ -284,8 +284,7 @@ def delete(
             warn(f"skipped: {line}")
         every = [Target(kind_of(o), o.metadata.name, o.metadata.namespace) for o in found.objects]
     else:
-        with fail_on(LookupError):
-            every = parse_targets(targets or [], namespace)
+        every = parse_targets(targets or [], namespace)
         check_scope(every, selector, everything=given.everything)
 
     async def named(_: ApiClient) -> list[Target]:

@@ -8,10 +8,10 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from podsched.api.kinds import KINDS, Kind, find_kind
+from podsched.api.kinds import KINDS, Kind, UnknownKindError, find_kind
 from podsched.api.objects import AnyObject
 from podsched.cli.client import client_options, endpoints, open_client
-from podsched.cli.errors import USAGE, fail
+from podsched.cli.errors import USAGE, fail, unknown_kind_text
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError
 
@@ -41,20 +41,24 @@ class Target(NamedTuple):
 
 
 def parse_targets(arguments: Sequence[str], namespace: str) -> list[Target]:
-    """Return the targets in the arguments; exit if they are malformed.
-
-    Raises UnknownKindError.
-    """
+    """Return the targets in the arguments; exit if they are malformed, or a kind is unknown."""
     if "" in arguments[1:]:
         # An unset variable of a script must not turn one object into all of them.
         fail('"" is not the name of an object', USAGE)
     if any("/" in argument for argument in arguments):
         return [_one(argument, namespace) for argument in arguments]
-    kinds = [find_kind(name) for name in arguments[0].split(",") if name] if arguments else []
+    kinds = [_kind(name) for name in arguments[0].split(",") if name] if arguments else []
     if not kinds:
         fail("no objects: use KIND, KIND NAME... or KIND/NAME...", USAGE)
     names = arguments[1:] or [""]
     return [_target(kind, name, namespace) for kind in kinds for name in names]
+
+
+def _kind(name: str) -> Kind:
+    try:
+        return find_kind(name)
+    except UnknownKindError as exc:
+        fail(unknown_kind_text(exc))
 
 
 def _target(kind: Kind, name: str, namespace: str) -> Target:
@@ -67,7 +71,7 @@ def _one(argument: str, namespace: str) -> Target:
         fail(f'"{argument}" is not KIND/NAME like the other arguments', USAGE)
     if not kind or not name or "/" in name:
         fail(f'"{argument}" is not KIND/NAME', USAGE)
-    return _target(find_kind(kind), name, namespace)
+    return _target(_kind(kind), name, namespace)
 
 
 def split_changes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
