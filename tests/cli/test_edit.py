@@ -105,3 +105,8 @@ def test_a_taint_that_one_node_lacks_keeps_no_other_from_losing_it(
     done = sched("taint", "a", "b", "old:NoSchedule-")
     assert (done.code, done.out) == (1, "node/b untainted\n")
     assert done.err == 'error: node/a: taint "old:NoSchedule" not found\n'
+
+
+def test_a_pod_is_not_the_name_of_a_node(sched: Commands) -> None:
+    done = sched("cordon", "no/a", "pod/web")
+    assert (done.code, done.err) == (2, 'error: "pod/web" is not the name of a node\n')

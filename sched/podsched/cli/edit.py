@@ -31,6 +31,7 @@ from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError, Conflict, NotFound
 
+_NODE = ("node", "nodes", "no")
 #: Max attempts to change a node that others change, too.
 _ATTEMPTS = 5
 
@@ -220,7 +221,7 @@ def nodes_of(
 
     async def found(client: ApiClient) -> list[str]:
         given = names or []
-        named = given[1:] if given and given[0] in ("node", "nodes", "no") else given
+        named = given[1:] if given and given[0] in _NODE else given
         targets = parse_targets(["nodes", *map(node_name, named)], "")
         check_scope(targets, selector, everything=everything)
         return [target.name for target in await resolve(client, targets, selector)]
@@ -229,8 +230,11 @@ def nodes_of(
 
 
 def node_name(text: str) -> str:
-    """Return the name of a node given as NAME or node/NAME."""
-    return text.removeprefix("node/").removeprefix("nodes/")
+    """Return the name of a node given as NAME or node/NAME; exit if it is of another kind."""
+    kind, _, name = text.rpartition("/")
+    if kind not in ("", *_NODE):
+        fail(f'"{text}" is not the name of a node', USAGE)
+    return name
 
 
 async def is_unschedulable(client: ApiClient, name: str) -> bool:
