@@ -1,4 +1,4 @@
-"""Watching objects while servers come and go."""
+"""Showing objects that may not all be read, and watching them while servers come and go."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from podsched.serve.client.errors import ClientError, Compacted, Unavailable
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
 from support.api_objects import pod
+from support.command_client import CommandClient
+from support.commands import Commands
+from support.engine_world import node
 from support.scripted_watches import Streams
-
-pytestmark = pytest.mark.looptime
 
 
 def response(revision: int, *pods: tuple[str, int]) -> RawWatchResponse:
@@ -44,6 +45,7 @@ async def followed(streams: Streams) -> list[str]:
     return names
 
 
+@pytest.mark.looptime
 async def test_a_watch_goes_on_where_it_broke() -> None:
     streams = Streams(
         ([response(7, ("a", 7))], Unavailable("gone")),
@@ -53,6 +55,7 @@ async def test_a_watch_goes_on_where_it_broke() -> None:
     assert streams.asked == [(5, False), (7, False)]
 
 
+@pytest.mark.looptime
 async def test_a_server_that_forgot_the_history_is_asked_for_everything() -> None:
     """What has not changed since is not shown again."""
     streams = Streams(
@@ -63,3 +66,22 @@ async def test_a_server_that_forgot_the_history_is_asked_for_everything() -> Non
     )
     assert await followed(streams) == ["a", "b", "c"]
     assert streams.asked == [(5, False), (7, False), (0, True), (9, False)]
+
+
+def test_a_kind_that_may_not_be_read_hides_no_other(
+    sched: Commands, in_memory: CommandClient
+) -> None:
+    in_memory.cluster.create(pod("web"))
+    in_memory.forbidden = {"Node"}
+    done = sched("get", "nodes,pods", "-o", "name")
+    assert (done.code, done.out) == (1, "pod/web\n")
+    assert done.errors == ["error: you may not use Node"]
+
+
+def test_nodes_are_shown_without_their_usage_to_those_who_may_not_read_pods(
+    sched: Commands, in_memory: CommandClient
+) -> None:
+    in_memory.cluster.create(node("n"))
+    assert "0/4" in sched.ok("get", "nodes")
+    in_memory.forbidden = {"Pod"}
+    assert "0/4" not in sched.ok("get", "nodes")

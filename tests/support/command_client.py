@@ -12,7 +12,7 @@ from typing import Any
 from podsched.api.kinds import find_kind
 from podsched.api.objects import AnyObject, Pod, ReplicaSet, object_key
 from podsched.serve.client.api_client import Listing
-from podsched.serve.client.errors import OutcomeUnknown, Unavailable, of_result
+from podsched.serve.client.errors import Forbidden, OutcomeUnknown, Unavailable, of_result
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchResponse
@@ -43,6 +43,8 @@ class CommandClient:
         """Every call so far, such as "create Pod web-0"."""
         self.faults: dict[int, Fault] = {}
         """What becomes of the call of this number, from 0."""
+        self.forbidden: set[str] = set()
+        """Kinds that the caller has no right to."""
         self._fence = cluster.new_term(LOCK)
 
     async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
@@ -110,6 +112,8 @@ class CommandClient:
     async def _call(self, what: str) -> AsyncIterator[None]:
         number = len(self.calls)
         self.calls.append(what)
+        if (kind := what.split()[1]) in self.forbidden:
+            raise Forbidden(f"you may not use {kind}")
         fault = self.faults.get(number)
         for since, lasting in self.faults.items():
             if since <= number and lasting in (Fault.UNAVAILABLE_FOR_GOOD, Fault.KILLED):

@@ -34,7 +34,7 @@ from podsched.cli.redraw import WatchedTable, is_terminal
 from podsched.cli.targets import Target, Targets, parse_targets
 from podsched.lib.printable import printable
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import Compacted, NotFound
+from podsched.serve.client.errors import ClientError, Compacted, Forbidden, Unavailable
 from podsched.serve.client.object_watch import Change, watch_objects
 from podsched.v1.api_pb2 import RawObject
 
@@ -138,7 +138,7 @@ def get(
             items = sorted_by(items, sort_by)
             warn_if_unsorted(items, sort_by)
         changes = selection.changes(client, wanted[0], found.revision)
-        if watch and not found.missing and chosen.name in ("table", "wide") and is_terminal():
+        if watch and not found.failed and chosen.name in ("table", "wide") and is_terminal():
             table = WatchedTable(
                 items, lambda: Printer(chosen, namespaces=all_namespaces), sorting=sort_by
             )
@@ -149,14 +149,14 @@ def get(
             kinds_in_names=len({target.kind.name for target in wanted}) > 1,
             usage=None if watch else await _node_usage(client, chosen, items),
         )
-        if items or (chosen.manifests and not watch and not found.missing):
+        if items or (chosen.manifests and not watch and not found.failed):
             show(chosen, printer.text(items, single=named and len(wanted) == 1))
-        elif not watch and not found.missing and chosen.name != "name":
+        elif not watch and not found.failed and chosen.name != "name":
             place = f" in {wanted[0].namespace} namespace" if wanted[0].namespace else ""
             say(f"No resources found{place}.", error=True)
-        if watch and not found.missing:
+        if watch and not found.failed:
             await _show_changes(changes, chosen, printer)
-        return found.missing
+        return found.failed
 
     if with_client(server, work):
         raise typer.Exit(FAILED)
@@ -191,37 +191,42 @@ def show(chosen: Format, text: str) -> None:
 class _Found:
     items: list[AnyObject]
     revision: int = 0
-    missing: bool = False
+    failed: bool = False
+    """Whether some objects do not exist, or may not be read."""
 
 
 async def _find(client: ApiClient, targets: Sequence[Target], selection: Selection) -> _Found:
-    """Return the objects; report those that do not exist."""
+    """Return the objects; report those that do not exist or may not be read."""
     found = _Found([])
     for target in targets:
-        if not target.name:
-            items, found.revision = await selection.all_of(client, target)
-            found.items += items
-            continue
         try:
-            item = await target.get(client)
-        except NotFound as exc:
-            found.missing = True
+            if target.name:
+                item = await target.get(client)
+                found.items.append(item)
+                found.revision = int(item.metadata.resource_version)
+            else:
+                items, found.revision = await selection.all_of(client, target)
+                found.items += items
+        except Unavailable:
+            raise
+        except ClientError as exc:
+            found.failed = True
             report(exc)
-            continue
-        found.items.append(item)
-        found.revision = int(item.metadata.resource_version)
     return found
 
 
 async def _node_usage(
     client: ApiClient, chosen: Format, items: Sequence[AnyObject]
 ) -> Usage | None:
-    """Return a function for the usage of nodes; None if no table shows nodes."""
+    """Return a function for the usage of nodes; None without a table of nodes, or right to it."""
     nodes = [item for item in items if isinstance(item, Node)]
     if not nodes or chosen.name not in ("table", "wide"):
         return None
     one = f"spec.nodeName={nodes[0].metadata.name}" if len(nodes) == 1 else ""
-    requested = requested_on((await client.list("Pod", field_selector=one)).items)
+    try:
+        requested = requested_on((await client.list("Pod", field_selector=one)).items)
+    except Forbidden:
+        return None
     return lambda node: usage_cells(node, requested.get(node.metadata.name, {}))
 
 
