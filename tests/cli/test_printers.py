@@ -73,6 +73,11 @@ def test_a_nodes_status_is_its_readiness_and_whether_it_is_cordoned() -> None:
     assert node_status(fresh) == "Ready,SchedulingDisabled"
 
 
+def test_a_description_writes_taints_as_they_are_given() -> None:
+    lines = description(node("n", taints=[{"key": "k", "effect": "NoExecute"}]), [], [], 0.0)
+    assert "Taints:        k:NoExecute" in lines.splitlines()
+
+
 def test_a_table_and_a_description_tell_hollow_nodes_from_real_ones() -> None:
     hollow = node("h", labels={"podsched.io/hollow": "true"})
     real = node("r")
@@ -111,6 +116,17 @@ def test_a_description_tells_conditions_and_events_in_order() -> None:
     assert lines[-2:] == [
         "  Warning A 40s ago, scheduler: ",
         "  Warning B 10s ago (x3), scheduler: ",
+    ]
+
+
+def test_an_event_that_has_only_a_time_of_its_own_happened_then() -> None:
+    """As kube-scheduler's have."""
+    old, new = (Event(type="Normal", reason=reason) for reason in ("Old", "New"))
+    old.event_time.seconds, new.last_timestamp.seconds = 20, 50
+    old.series.count, old.series.last_observed_time.seconds = 4, 30
+    assert description(pod("p"), [new, old], [], 60.0).splitlines()[-2:] == [
+        "  Normal Old 30s ago (x4), : ",
+        "  Normal New 10s ago, : ",
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from podsched.api.conditions import DISRUPTION_TARGET, POD_GROUP_SCHEDULED
 from podsched.api.hollow_nodes import is_hollow
-from podsched.api.objects import seconds_of
+from podsched.api.objects import seconds_of, seconds_of_event
 from podsched.api.resources import is_sidecar
 from podsched.lib.ages import age
 
@@ -493,8 +493,8 @@ def event_source(event: Any, _: float) -> str:
 
 def last_seen(event: Any, now: float) -> str:
     """Return how long ago an event happened last."""
-    last = event.series.last_observed_time
-    return since(last, now) if last.seconds else seen(event.last_timestamp, event, now)
+    last = seconds_of_event(event)
+    return age(now - last) if last else UNKNOWN
 
 
 def seen(stamp: Any, event: Any, now: float) -> str:

@@ -15,7 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp as Timestamp
 from podsched.lib.ids import PodKey
 from podsched.v1.any_object import AnyObject as AnyObject
 from podsched.v1.objects_pb2 import *  # noqa: F403
-from podsched.v1.objects_pb2 import Pod
+from podsched.v1.objects_pb2 import Event, Pod
 
 M = TypeVar("M", bound=Message)
 
@@ -78,3 +78,9 @@ def timestamp(seconds: float, *, whole: bool = False) -> Timestamp:
 def seconds_of(stamp: Timestamp) -> float:
     """Return a Timestamp as Unix time in seconds."""
     return stamp.seconds + stamp.nanos / 1e9
+
+
+def seconds_of_event(event: Event) -> float:
+    """Return the Unix time at which an event happened last."""
+    stamps = (event.series.last_observed_time, event.last_timestamp, event.event_time)
+    return max(map(seconds_of, stamps))

@@ -11,12 +11,12 @@ from typing import Any, cast
 import typer
 import yaml
 
-from podsched.api.columns import NONE, node_status, pod_status
+from podsched.api.columns import NONE, last_seen, node_status, node_taints, pod_status
 from podsched.api.conditions import is_finished
 from podsched.api.hollow_nodes import HOLLOW_TEXT, is_hollow
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
-from podsched.api.objects import AnyObject, Node, Pod, PodGroup
+from podsched.api.objects import AnyObject, Node, Pod, PodGroup, seconds_of_event
 from podsched.api.owners import is_left_alone
 from podsched.api.resources import CPU, MEMORY, requests_in_units
 from podsched.cli.client import Namespace, Server, with_client
@@ -27,7 +27,6 @@ from podsched.cli.options import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.printers import aligned, terminal_width
 from podsched.cli.targets import Targets, parse_targets, resolve
-from podsched.lib.ages import age
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import Forbidden, NotFound
 
@@ -162,8 +161,7 @@ def _node(node: Any, pods: Sequence[Any]) -> list[str]:
         f"Status:        {node_status(node)}",
         *([f"Hollow:        yes, a {HOLLOW_TEXT}"] if is_hollow(node) else []),
         f"Unschedulable: {str(node.spec.unschedulable).lower()}",
-        "Taints:        "
-        + (", ".join(f"{t.key}={t.value}:{t.effect}" for t in node.spec.taints) or NONE),
+        f"Taints:        {node_taints(node, 0)}",
     ]
     running = [pod for pod in pods if not is_finished(pod)]
     used = requested_on(running).get(node.metadata.name, {})
@@ -227,11 +225,10 @@ def _rest(obj: AnyObject) -> list[str]:
 def _events(events: Sequence[Any], now: float) -> list[str]:
     if not events:
         return [f"Events:        {NONE}"]
-    ordered = sorted(events, key=lambda e: (e.last_timestamp.seconds, e.last_timestamp.nanos))
     lines = ["Events:"]
-    for event in ordered:
-        since = age(now - event.last_timestamp.seconds)
-        times = f" (x{event.count})" if event.count > 1 else ""
+    for event in sorted(events, key=seconds_of_event):
+        since, count = last_seen(event, now), max(event.count, event.series.count)
+        times = f" (x{count})" if count > 1 else ""
         source = event.reporting_controller or event.source.component
         lines += _wrapped(
             f"  {event.type} {event.reason} {since} ago{times}, {source}: {event.message}"

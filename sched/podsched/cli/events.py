@@ -8,7 +8,7 @@ from typing import Annotated, cast
 import typer
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import AnyObject, Event
+from podsched.api.objects import AnyObject, Event, seconds_of_event
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.errors import USAGE, fail
 from podsched.cli.formats import Format, Printer
@@ -49,8 +49,7 @@ def events(
         selection = Selection("", fields)
         every = Target(KINDS["Event"], "", "" if all_namespaces else namespace)
         items, revision = await selection.all_of(client, every)
-        shown = of_types(items)
-        shown.sort(key=lambda event: (event.last_timestamp.seconds, event.last_timestamp.nanos))
+        shown = sorted(of_types(items), key=seconds_of_event)
         table = Format("table")
         printer = Printer(table, namespaces=all_namespaces)
         if shown:

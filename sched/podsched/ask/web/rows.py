@@ -13,7 +13,15 @@ from typing import Final
 
 from podsched.api.conditions import POD_SCHEDULED, condition_of, is_finished, is_node_ready
 from podsched.api.hollow_nodes import is_hollow
-from podsched.api.objects import Event, Node, Pod, PodCondition, joined_key, seconds_of
+from podsched.api.objects import (
+    Event,
+    Node,
+    Pod,
+    PodCondition,
+    joined_key,
+    seconds_of,
+    seconds_of_event,
+)
 from podsched.api.pod_groups import group_key
 from podsched.api.resources import MEMORY, PODS, readable_allocatable, readable_requests
 from podsched.api.tolerations import HARD_EFFECTS, TAINT_UNSCHEDULABLE
@@ -190,13 +198,8 @@ def event_row(event: Event) -> EventRow:
     """Return an event's row."""
     about = event.involved_object
     name = joined_key(about.namespace, about.name)
-    latest = max(
-        seconds_of(event.last_timestamp),
-        seconds_of(event.event_time),
-        seconds_of(event.series.last_observed_time),
-    )
     return EventRow(
-        round(latest, 1),
+        round(seconds_of_event(event), 1),
         event.type,
         event.reason,
         f"{about.kind} {name}",
