@@ -28,10 +28,11 @@ from podsched.cli.output import say
 from podsched.cli.printers import aligned, terminal_width
 from podsched.cli.targets import Targets, parse_targets, resolve
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import Forbidden, NotFound
+from podsched.serve.client.errors import ClientError, Forbidden, NotFound, Unavailable
 
 #: Max members of a pod group that are shown.
 _MAX_MEMBERS = 40
+_UNREADABLE = "may not be read"
 NO_CONTROLLER = "none has processed it, so it makes no pods"
 
 
@@ -44,37 +45,49 @@ def describe(
     """Show objects in detail, with their events."""
 
     async def work(client: ApiClient) -> bool:
-        missing = False
+        failed = False
         wanted = await resolve(client, parse_targets(targets, namespace), selector)
         for index, target in enumerate(wanted):
+            about = target.event_selector
             try:
                 obj = await target.get(client)
-            except NotFound as exc:
-                missing = True
+                events = await _listed(client, "Event", target.namespace, about)
+                others = await _others(client, obj)
+            except Unavailable:
+                raise
+            except ClientError as exc:
+                failed = True
                 report(exc)
                 continue
-            events, _ = await client.list(
-                "Event", target.namespace, field_selector=target.event_selector
-            )
-            others = await _others(client, obj)
             if index:
                 say("\n")
             say(description(obj, events, others, time.time()))
         if not wanted:
             say("No resources found.", error=True)
-        return missing
+        return failed
 
     if with_client(server, work):
         raise typer.Exit(FAILED)
 
 
-async def _others(client: ApiClient, obj: AnyObject) -> list[AnyObject]:
+async def _listed(
+    client: ApiClient, kind: str, namespace: str, field_selector: str = ""
+) -> list[AnyObject] | None:
+    """Return objects; None if they may not be read."""
+    try:
+        return (await client.list(kind, namespace, field_selector=field_selector)).items
+    except Forbidden:
+        return None
+
+
+async def _others(client: ApiClient, obj: AnyObject) -> list[AnyObject] | None:
     """Return the pods of a node or pod group; the claims and node of a pod that may be read."""
     if isinstance(obj, Node):
-        on_node = f"spec.nodeName={obj.metadata.name}"
-        return (await client.list("Pod", "", field_selector=on_node)).items
+        return await _listed(client, "Pod", "", f"spec.nodeName={obj.metadata.name}")
     if isinstance(obj, PodGroup):
-        name, pods = obj.metadata.name, (await client.list("Pod", obj.metadata.namespace)).items
+        name, pods = obj.metadata.name, await _listed(client, "Pod", obj.metadata.namespace)
+        if pods is None:
+            return None
         return [p for p in cast(list[Pod], pods) if p.spec.scheduling_group.pod_group_name == name]
     if isinstance(obj, Pod):
         found = await claims_of(client, obj)
@@ -86,9 +99,12 @@ async def _others(client: ApiClient, obj: AnyObject) -> list[AnyObject]:
 
 
 def description(
-    obj: AnyObject, events: Sequence[AnyObject], others: Sequence[AnyObject], now: float
+    obj: AnyObject,
+    events: Sequence[AnyObject] | None,
+    others: Sequence[AnyObject] | None,
+    now: float,
 ) -> str:
-    """Return an object's description; ``others``: see ``_others``."""
+    """Return an object's description; None: may not be read. ``others``: see ``_others``."""
     meta = obj.metadata
     lines = [f"Name:          {meta.name}"]
     if meta.namespace:
@@ -97,7 +113,7 @@ def description(
     lines.append(_mapping("Annotations:", meta.annotations))
     kind = kind_of(obj).name
     if kind == "Pod":
-        lines += _pod(obj, others)
+        lines += _pod(obj, others or ())
     elif kind == "Node":
         lines += _node(obj, others)
     elif kind == "ResourceQuota":
@@ -156,22 +172,23 @@ def _wrapped(line: str) -> list[str]:
     return textwrap.wrap(line, width, subsequent_indent="    ", break_on_hyphens=False)
 
 
-def _node(node: Any, pods: Sequence[Any]) -> list[str]:
+def _node(node: Any, pods: Sequence[Any] | None) -> list[str]:
     lines = [
         f"Status:        {node_status(node)}",
         *([f"Hollow:        yes, a {HOLLOW_TEXT}"] if is_hollow(node) else []),
         f"Unschedulable: {str(node.spec.unschedulable).lower()}",
         f"Taints:        {node_taints(node, 0)}",
     ]
-    running = [pod for pod in pods if not is_finished(pod)]
+    running = [pod for pod in pods or () if not is_finished(pod)]
     used = requested_on(running).get(node.metadata.name, {})
     rows = [["  RESOURCE", "REQUESTED", "ALLOCATABLE", "SHARE"]]
-    rows += [[f"  {name}", *cells] for name, *cells in usage_rows(node, used)]
+    for name, requested, has, share in usage_rows(node, used):
+        rows.append([f"  {name}", *(("?", has, "?") if pods is None else (requested, has, share))])
     lines += ["Resources:", *aligned(rows)]
     lines.append(f"Conditions:    {NONE}" if not node.status.conditions else "Conditions:")
     lines += _conditions(node.status.conditions)
     if not running:
-        return [*lines, f"Pods:          {NONE}"]
+        return [*lines, f"Pods:          {NONE if pods is not None else _UNREADABLE}"]
     rows = [["  NAMESPACE", "NAME", "CPU", "MEMORY", "PRIORITY"]]
     for pod in running:
         asked = requests_in_units(pod)
@@ -181,10 +198,10 @@ def _node(node: Any, pods: Sequence[Any]) -> list[str]:
     return [*lines, f"Pods ({len(running)}):", *aligned(rows)]
 
 
-def _pod_group(pods: Sequence[Any]) -> list[str]:
+def _pod_group(pods: Sequence[Any] | None) -> list[str]:
     """Return the members, those without a node first."""
     if not pods:
-        return [f"Members:       {NONE}"]
+        return [f"Members:       {NONE if pods is not None else _UNREADABLE}"]
     rows = [["  NAME", "STATUS", "NODE"]]
     for pod in sorted(pods, key=lambda pod: bool(pod.spec.node_name))[:_MAX_MEMBERS]:
         rows.append([f"  {pod.metadata.name}", pod_status(pod), pod.spec.node_name or NONE])
@@ -222,9 +239,9 @@ def _rest(obj: AnyObject) -> list[str]:
     return yaml.safe_dump(manifest, sort_keys=False).rstrip().splitlines() if manifest else []
 
 
-def _events(events: Sequence[Any], now: float) -> list[str]:
+def _events(events: Sequence[Any] | None, now: float) -> list[str]:
     if not events:
-        return [f"Events:        {NONE}"]
+        return [f"Events:        {NONE if events is not None else _UNREADABLE}"]
     lines = ["Events:"]
     for event in sorted(events, key=seconds_of_event):
         since, count = last_seen(event, now), max(event.count, event.series.count)
