@@ -65,6 +65,7 @@ def cells(init: list[Any], containers: list[Any], *, initialized: bool) -> tuple
         ([(True, {"started": False})], [WAITS], False, ("0/2", "Init:0/1", "1")),
         ([(False, DONE)], [PULLS], True, ("0/1", "ImagePullBackOff", "2")),
         ([], [DONE, RUNS], True, ("1/2", "NotReady", "4")),
+        ([], [DONE, FAILED], True, ("0/2", "ExitCode:3", "4")),
     ],
 )
 def test_a_pod_is_shown_by_what_its_containers_do(

@@ -65,6 +65,8 @@ def test_a_pods_status_says_what_keeps_it() -> None:
     going = pod("p")
     going.metadata.deletion_timestamp.GetCurrentTime()
     assert pod_status(going) == "Terminating"
+    going.status.phase = "Succeeded"
+    assert pod_status(going) == "Succeeded"
 
 
 def test_a_nodes_status_is_its_readiness_and_whether_it_is_cordoned() -> None:

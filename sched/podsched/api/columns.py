@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
 
-from podsched.api.conditions import DISRUPTION_TARGET, POD_GROUP_SCHEDULED
+from podsched.api.conditions import DISRUPTION_TARGET, POD_GROUP_SCHEDULED, is_finished
 from podsched.api.hollow_nodes import is_hollow
 from podsched.api.objects import seconds_of, seconds_of_event
 from podsched.api.resources import is_sidecar
@@ -185,20 +185,32 @@ def pod_restarts(pod: Any, now: float) -> str:
 def pod_status(pod: Any, _: float = 0.0) -> str:
     """Return its phase, or a more specific reason."""
     if pod.metadata.HasField("deletion_timestamp"):
-        return "Unknown" if pod.status.reason == "NodeLost" else "Terminating"
+        if pod.status.reason == "NodeLost":
+            return "Unknown"
+        if not is_finished(pod):
+            return "Terminating"
     reason = str(pod.status.reason or pod.status.phase or "Pending")
     if pod.spec.scheduling_gates and not pod.spec.node_name:
         reason = "SchedulingGated"
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.reason == "SchedulingGated":
             reason = condition.reason
-    if initializing := _initializing(pod):
-        return initializing
+    return _initializing(pod) or _of_containers(pod, reason)
+
+
+def _of_containers(pod: Any, reason: str) -> str:
+    """Return the status of an initialized pod; ``reason``: if its containers tell none."""
+    failure = ""
     for status in reversed(pod.status.container_statuses):
         reason = _of_container(status) or reason
-    if reason == "Completed" and any(map(_is_ready, pod.status.container_statuses)):
-        return "Running" if _has(pod, "Ready") else "NotReady"
-    return reason
+        if status.state.terminated.exit_code:
+            failure = reason
+    if reason != "Completed":
+        return reason
+    running = any(map(_is_ready, pod.status.container_statuses))
+    if running and _has(pod, "Ready"):
+        return "Running"
+    return failure or ("NotReady" if running else reason)
 
 
 def _initializing(pod: Any) -> str:
