@@ -123,12 +123,13 @@ def test_a_description_tells_conditions_and_events_in_order() -> None:
     ]
 
 
-def test_an_event_that_has_only_a_time_of_its_own_happened_then() -> None:
-    """As kube-scheduler's have."""
-    old, new = (Event(type="Normal", reason=reason) for reason in ("Old", "New"))
-    old.event_time.seconds, new.last_timestamp.seconds = 20, 50
+def test_an_event_happened_at_the_latest_of_its_times() -> None:
+    """Some have only a first time, others, as kube-scheduler's, only a time of their own."""
+    first, old, new = (Event(type="Normal", reason=reason) for reason in ("First", "Old", "New"))
+    first.first_timestamp.seconds, old.event_time.seconds, new.last_timestamp.seconds = 10, 20, 50
     old.series.count, old.series.last_observed_time.seconds = 4, 30
-    assert description(pod("p"), [new, old], [], 60.0).splitlines()[-2:] == [
+    assert description(pod("p"), [new, old, first], [], 60.0).splitlines()[-3:] == [
+        "  Normal First 50s ago, : ",
         "  Normal Old 30s ago (x4), : ",
         "  Normal New 10s ago, : ",
     ]

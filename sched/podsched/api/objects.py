@@ -82,5 +82,5 @@ def seconds_of(stamp: Timestamp) -> float:
 
 def seconds_of_event(event: Event) -> float:
     """Return the Unix time at which an event happened last."""
-    stamps = (event.series.last_observed_time, event.last_timestamp, event.event_time)
-    return max(map(seconds_of, stamps))
+    stamps = (event.series.last_observed_time, event.last_timestamp, event.first_timestamp)
+    return max(map(seconds_of, (*stamps, event.event_time)))
