@@ -78,6 +78,16 @@ def test_a_kind_that_may_not_be_read_hides_no_other(
     assert done.errors == ["error: you may not use Node"]
 
 
+def test_one_object_is_not_searched_in_all_namespaces(
+    sched: Commands, in_memory: CommandClient
+) -> None:
+    in_memory.cluster.create(node("n"))
+    assert sched.ok("get", "node/n", "-A", "-o", "name") == "node/n\n"
+    done = sched("get", "pod/web", "-A")
+    assert done.code == 2
+    assert done.errors == ["error: NAME and --all-namespaces cannot be combined: use --namespace"]
+
+
 def test_nodes_are_shown_without_their_usage_to_those_who_may_not_read_pods(
     sched: Commands, in_memory: CommandClient
 ) -> None:

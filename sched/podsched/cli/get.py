@@ -129,8 +129,8 @@ def get(
     async def work(client: ApiClient) -> bool:
         wanted = parse_targets(targets, namespace)
         named = any(target.name for target in wanted)
-        _check(wanted, selected=bool(selector or field_selector), watch=watch)
-        wanted = [t._replace(namespace="") if all_namespaces and not named else t for t in wanted]
+        _check(wanted, selector or field_selector, watch=watch, everywhere=all_namespaces)
+        wanted = [t._replace(namespace="") if all_namespaces else t for t in wanted]
         selection = Selection(selector, field_selector)
         found = await _find(client, wanted, selection)
         items: Sequence[AnyObject] = found.items
@@ -169,9 +169,11 @@ async def _show_changes(changes: AsyncIterator[Change], chosen: Format, printer:
         show(chosen, printer.text([change.object], single=True))
 
 
-def _check(wanted: Sequence[Target], *, selected: bool, watch: bool) -> None:
-    if selected and any(target.name for target in wanted):
+def _check(wanted: Sequence[Target], selector: str, *, watch: bool, everywhere: bool) -> None:
+    if selector and any(target.name for target in wanted):
         fail("NAME and a selector cannot be combined", USAGE)
+    if everywhere and any(target.name and target.namespace for target in wanted):
+        fail("NAME and --all-namespaces cannot be combined: use --namespace", USAGE)
     if watch and len(wanted) > 1:
         fail("--watch: only one kind or one object can be watched at a time", USAGE)
 
