@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 import typer
 
+from podsched.api.objects import Lease
 from podsched.cli.leader import chosen
+from support.command_client import CommandClient
+from support.commands import Commands
 
 FOUND = ("s1_aa", "s2_bb")
 
@@ -28,3 +31,19 @@ def test_who_cannot_lead_is_told(
     with pytest.raises(typer.Exit):
         chosen(found, to)
     assert capsys.readouterr().err.strip() == said
+
+
+def test_who_has_only_a_number_can_pause_scheduling(
+    sched: Commands, in_memory: CommandClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As users in containers have."""
+
+    def unknown() -> str:
+        raise KeyError("getpwuid(): uid not found: 1000620000")
+
+    monkeypatch.setattr("getpass.getuser", unknown)
+    monkeypatch.setattr("os.getuid", lambda: 1000620000)
+    assert sched.ok("leader", "pause") == "Scheduling is paused.\n"
+    [lease] = in_memory.cluster.objects("Lease")
+    assert isinstance(lease, Lease)
+    assert lease.spec.holder_identity == "user 1000620000"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import os
 import time
 from collections.abc import Sequence
 from typing import Annotated
@@ -113,7 +114,7 @@ def pause(
     lease.metadata.namespace = lock.partition("/")[0]
     if reason:
         lease.metadata.annotations[REASON] = reason
-    lease.spec.holder_identity = getpass.getuser()
+    lease.spec.holder_identity = _user()
     lease.spec.acquire_time.GetCurrentTime()
 
     async def create(client: ApiClient) -> str:
@@ -124,6 +125,14 @@ def pause(
         return "Scheduling is paused."
 
     say(with_client(server, create))
+
+
+def _user() -> str:
+    """Return the user's name; in a container, the user may have only a number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
 
 
 @app.command(cls=Command)
