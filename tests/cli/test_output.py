@@ -49,6 +49,11 @@ def test_a_reader_that_goes_is_no_error() -> None:
     assert (done.stderr, done.returncode) == ("", 0)
 
 
+def test_an_argument_that_is_not_utf_8_is_a_usage_error() -> None:
+    done = Commands("127.0.0.1:1")("get", "pod", "a\udcff")
+    assert (done.code, done.err) == (2, 'error: "a\\udcff" is not UTF-8 text\n')
+
+
 @pytest.mark.parametrize(
     ("server", "said"),
     [

@@ -70,6 +70,9 @@ COMMANDS = {
     for name, module, summary in (line.split(maxsplit=2) for line in lines.strip().splitlines())
 }
 
+#: Max characters of an argument in an error.
+_SHOWN = 200
+
 
 class _Commands(help_texts.LazyGroup):
     lazy = COMMANDS
@@ -141,11 +144,14 @@ def _exit_code(error: Exception) -> int:
             error=True,
         )
         return 1
+    from podsched.cli.errors import FAILED, USAGE  # not above: it imports gRPC
+
+    if isinstance(error, UnicodeEncodeError):  # as every request with such an argument raises it
+        say(f'error: "{error.object[:_SHOWN]}" is not UTF-8 text', error=True)
+        return USAGE
     if isinstance(error, OSError):
         # A file that cannot be read, or output that cannot be written.
         discard_output()
-        from podsched.cli.errors import FAILED  # not above: it imports gRPC
-
         subject = f"{error.filename}: " if error.filename else ""
         say(f"error: {subject}{os_error_text(error)}", error=True)
         return FAILED
