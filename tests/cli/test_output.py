@@ -54,6 +54,12 @@ def test_an_argument_that_is_not_utf_8_is_a_usage_error() -> None:
     assert (done.code, done.err) == (2, 'error: "a\\udcff" is not UTF-8 text\n')
 
 
+@pytest.mark.parametrize("command", [("apply",), ("config", "apply")])
+def test_standard_input_that_is_not_utf_8_is_a_usage_error(command: tuple[str, ...]) -> None:
+    done = Commands("127.0.0.1:1")(*command, "-f", "-", stdin="a\udcff")
+    assert (done.code, done.err) == (2, "error: standard input: not UTF-8 text (byte 2)\n")
+
+
 @pytest.mark.parametrize(
     ("server", "said"),
     [

@@ -38,12 +38,12 @@ class Commands:
         # What follows "--" is not the command's.
         end = arguments.index("--") if "--" in arguments else len(arguments)
         words = [*arguments[:end], *server, *arguments[end:]]
-        out, err = io.StringIO(), io.StringIO()
+        out, err, typed = io.StringIO(), io.StringIO(), stdin.encode(errors="surrogateescape")
         with (
             redirect_stdout(out),
             redirect_stderr(err),
             patch.object(sys, "argv", ["sched", *words]),
-            patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()))),
+            patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed), "utf-8")),
         ):
             try:
                 main()

@@ -15,12 +15,13 @@ from podsched.cli.client import Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, command_group
+from podsched.cli.manifests import STANDARD_INPUT, text_in
 from podsched.cli.options import DryRun
 from podsched.cli.output import say
 from podsched.cli.policy import ConfigSource, document_of, text_of
 from podsched.config.errors import ConfigError, FieldError
 from podsched.config.legacy.beta import converted
-from podsched.config.load import MAX_BYTES, SchedulerConfiguration, default_config, to_yaml
+from podsched.config.load import SchedulerConfiguration, default_config, to_yaml
 from podsched.decide.runtime.user_plugins import load_usable
 from podsched.framework.plugin import PluginError
 from podsched.lib.counted import counted
@@ -135,7 +136,7 @@ def apply(
     Each replica validates it first, with its own plugins; if one refuses it, nothing changes. A
     restarted replica reads its own file again: change that file, too.
     """
-    text = sys.stdin.read(MAX_BYTES + 1) if str(file) == "-" else text_of(file)
+    text = text_in(STANDARD_INPUT, sys.stdin.buffer) if str(file) == "-" else text_of(file)
     request = ApplyConfigRequest(scheduler_configuration=text, validate_only=dry_run.asked)
     answer = with_client(
         server, lambda c: c.apply_config(request, timeout=_APPLY_TIMEOUT), of_replicas=True

@@ -31,6 +31,8 @@ from podsched.serve.client.api_client import ApiClient
 #: endless file (``/dev/zero``) is refused before memory runs out.
 MAX_BYTES = 128 << 20
 
+STANDARD_INPUT = "standard input"
+
 #: Kinds whose containers cannot be replaced. They are merged by name: other clients and their
 #: servers have filled in fields that a manifest leaves out.
 _WITH_CONTAINERS = ("Pod", "Job")
@@ -41,11 +43,11 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 def _texts(filenames: Iterable[str], *, recursive: bool) -> Iterator[tuple[str, str]]:
     for filename in filenames:
         if filename == "-":
-            yield "standard input", _read(filename, sys.stdin.buffer)
+            yield STANDARD_INPUT, text_in(STANDARD_INPUT, sys.stdin.buffer)
             continue
         for file in _files(Path(filename), recursive=recursive):
             with fail_on(OSError, about=file, code=USAGE), open_file(file) as stream:
-                text = _read(str(file), stream)
+                text = text_in(str(file), stream)
             yield str(file), text
 
 
@@ -61,7 +63,8 @@ def _files(path: Path, *, recursive: bool) -> list[Path]:
     return files
 
 
-def _read(source: str, stream: BinaryIO) -> str:
+def text_in(source: str, stream: BinaryIO) -> str:
+    """Return the text of a file; exit if it is too large or no text."""
     content = stream.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         fail(f"{source}: more than {MAX_BYTES >> 20} MiB; split it into several files", USAGE)
