@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -22,9 +23,12 @@ RULES = Rules(force=True, ignore_daemonsets=False, delete_emptydir_data=False, g
 
 
 async def drain(
-    client: CommandClient, nodes: Sequence[str] = ("n",), dry_run: DryRun = DryRun.NONE
+    client: CommandClient,
+    nodes: Sequence[str] = ("n",),
+    dry_run: DryRun = DryRun.NONE,
+    rules: Rules = RULES,
 ) -> int:
-    return await drain_nodes(client, nodes, RULES, "0s", dry_run)  # type: ignore[arg-type]
+    return await drain_nodes(client, nodes, rules, "0s", dry_run)  # type: ignore[arg-type]
 
 
 class Drained:
@@ -156,3 +160,12 @@ async def test_a_node_that_does_not_exist_keeps_no_other_from_being_drained() ->
 async def test_a_drain_of_no_node_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert await drain(CommandClient(FakeCluster()), ()) == 0
     assert capsys.readouterr().err == "No resources found.\n"
+
+
+async def test_pods_that_must_not_be_evicted_are_named_with_their_node(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    drained = Drained()
+    assert await drain(drained.client, rules=replace(RULES, force=False)) == 1
+    said = "error: node/n: cannot evict 3 pods that no controller would replace"
+    assert capsys.readouterr().err.startswith(said)

@@ -177,7 +177,7 @@ async def _drain(client: ApiClient, node: str, rules: Rules, dry_run: DryRun) ->
     ).items
     todo = plan(pods, rules)
     if todo.obstacles:
-        say(*(f"error: {line}" for line in todo.errors()), error=True)
+        say(*(f"error: node/{node}: {line}" for line in todo.errors()), error=True)
         return 1
     if dry_run.asked:
         for pod in todo.evict:
