@@ -8,7 +8,7 @@ import pytest
 
 from podsched.api.columns import node_status, pod_status
 from podsched.api.kinds import KINDS, kind_of
-from podsched.api.objects import Event, LimitRange, Node, Pod
+from podsched.api.objects import Event, LimitRange, Node, Pod, Secret
 from podsched.cli.describe import description
 from podsched.cli.printers import TablePrinter, aligned, first_rows, wrapped
 from podsched.lib.ages import age
@@ -158,6 +158,13 @@ def test_a_nodes_description_adds_up_what_its_pods_request() -> None:
     rows = [line.split()[:2] for line in lines]
     assert ["cpu", "1"] in rows and ["memory", "128Mi"] in rows
     assert "Pods (2):" in lines
+
+
+def test_a_description_of_a_secret_has_only_the_sizes_of_its_data() -> None:
+    secret = Secret(type="Opaque", data={"password": "aHVudGVyMg=="})
+    lines = description(secret, [], [], 0.0).splitlines()
+    assert "  password: 7 bytes" in lines
+    assert not [line for line in lines if "aHVudGVyMg" in line]
 
 
 def test_a_limit_range_is_described_as_kubectl_does() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import textwrap
 import time
@@ -16,7 +17,7 @@ from podsched.api.conditions import is_finished
 from podsched.api.hollow_nodes import HOLLOW_TEXT, is_hollow
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
-from podsched.api.objects import AnyObject, Node, Pod, PodGroup, seconds_of_event
+from podsched.api.objects import AnyObject, Node, Pod, PodGroup, Secret, seconds_of_event
 from podsched.api.owners import is_left_alone
 from podsched.api.resources import CPU, MEMORY, requests_in_units
 from podsched.cli.client import Namespace, Server, with_client
@@ -236,6 +237,10 @@ def _rest(obj: AnyObject) -> list[str]:
     manifest = to_manifest(obj)
     for key in ("apiVersion", "kind", "metadata"):
         manifest.pop(key, None)
+    if isinstance(obj, Secret):
+        # Base64 hides nothing from those who look over a shoulder.
+        sizes = {key: len(base64.b64decode(value)) for key, value in obj.data.items()}
+        manifest["data"] = {key: f"{size} bytes" for key, size in sorted(sizes.items())}
     return yaml.safe_dump(manifest, sort_keys=False).rstrip().splitlines() if manifest else []
 
 
