@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import pytest
@@ -76,6 +77,29 @@ def test_a_kind_that_may_not_be_read_hides_no_other(
     done = sched("get", "nodes,pods", "-o", "name")
     assert (done.code, done.out) == (1, "pod/web\n")
     assert done.errors == ["error: you may not use Node"]
+
+
+async def ended(_: v1.WatchRequest) -> AsyncIterator[RawWatchResponse]:
+    raise Over("the end")
+    yield
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        ("jsonpath={.metadata.name}:{.kind};", "a:Pod;b:Pod;"),
+        ("name", "pod/a\npod/b\n"),
+        ("custom-columns=NAME:.metadata.name", "NAME\na\nb\n"),
+    ],
+)
+def test_a_watch_shows_the_objects_that_are_there_already_one_by_one(
+    sched: Commands, in_memory: CommandClient, output: str, shown: str
+) -> None:
+    """As it shows changes, so that one template serves for both."""
+    for name in ("a", "b"):
+        in_memory.cluster.create(pod(name))
+    in_memory.watch_stream = ended  # type: ignore[method-assign,assignment]
+    assert sched("get", "pods", "-w", "-o", output).out == shown
 
 
 def test_one_object_is_not_searched_in_all_namespaces(

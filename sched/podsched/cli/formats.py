@@ -59,6 +59,11 @@ class Format:
         """Whether the format escapes control characters itself."""
         return self.name in ("yaml", "json")
 
+    @property
+    def documents(self) -> bool:
+        """Whether the format is of a document: an object or a List of them."""
+        return self.manifests or self.name == "jsonpath"
+
 
 def parse_format(text: str) -> Format:
     """Return the format of ``--output``; exit if it is unknown or malformed."""

@@ -128,7 +128,6 @@ def get(
 
     async def work(client: ApiClient) -> bool:
         wanted = parse_targets(targets, namespace)
-        named = any(target.name for target in wanted)
         _check(wanted, selector or field_selector, watch=watch, everywhere=all_namespaces)
         wanted = [t._replace(namespace="") if all_namespaces else t for t in wanted]
         selection = Selection(selector, field_selector)
@@ -149,11 +148,10 @@ def get(
             kinds_in_names=len({target.kind.name for target in wanted}) > 1,
             usage=None if watch else await _node_usage(client, chosen, items),
         )
-        if items or (chosen.manifests and not watch and not found.failed):
-            show(chosen, printer.text(items, single=named and len(wanted) == 1))
-        elif not watch and not found.failed and chosen.name != "name":
-            place = f" in {wanted[0].namespace} namespace" if wanted[0].namespace else ""
-            say(f"No resources found{place}.", error=True)
+        if watch and chosen.documents:
+            _show_each(items, chosen, printer)
+        elif items or not (watch or found.failed):
+            _show_all(items, wanted, chosen, printer)
         if watch and not found.failed:
             await _show_changes(changes, chosen, printer)
         return found.failed
@@ -162,11 +160,27 @@ def get(
         raise typer.Exit(FAILED)
 
 
+def _show_all(
+    items: Sequence[AnyObject], wanted: Sequence[Target], chosen: Format, printer: Printer
+) -> None:
+    """Show objects, or say that there are none."""
+    if items or chosen.manifests:
+        show(chosen, printer.text(items, single=len(wanted) == 1 and bool(wanted[0].name)))
+    elif chosen.name != "name":
+        place = f" in {wanted[0].namespace} namespace" if wanted[0].namespace else ""
+        say(f"No resources found{place}.", error=True)
+
+
 async def _show_changes(changes: AsyncIterator[Change], chosen: Format, printer: Printer) -> None:
     async for change in changes:
+        _show_each([change.object], chosen, printer)
+
+
+def _show_each(items: Sequence[AnyObject], chosen: Format, printer: Printer) -> None:
+    for item in items:
         if chosen.name == "yaml":
             print("---")
-        show(chosen, printer.text([change.object], single=True))
+        show(chosen, printer.text([item], single=True))
 
 
 def _check(wanted: Sequence[Target], selector: str, *, watch: bool, everywhere: bool) -> None:
