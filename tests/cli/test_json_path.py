@@ -42,6 +42,8 @@ def test_a_template_selects_fields(template: str, text: str) -> None:
     ("template", "mistake"),
     [
         ("{.items[}", "is not a JSONPath"),
+        ("{.items[1e3]}", "is not a JSONPath: invalid literal"),
+        ("{.items[?(@.a =~ /[/)]}", "is not a JSONPath: unterminated character set"),
         ("{range .items[*]}{.metadata.name}", "{range} has no {end}"),
         ("{.a}{end}", "without a {range}"),
         ("{.a} }", "a brace without its partner"),
