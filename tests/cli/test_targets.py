@@ -6,6 +6,7 @@ import pytest
 import typer
 
 from podsched.cli.targets import check_scope, complete_kinds, parse_targets, split_changes
+from support.commands import Commands
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,12 @@ def test_what_cannot_be_understood_is_a_usage_error(arguments: list[str]) -> Non
 def test_changes_follow_the_objects() -> None:
     arguments = ["pod", "a", "b", "tier=front", "old-", "k:NoSchedule"]
     assert split_changes(arguments) == (["pod", "a", "b"], ["tier=front", "old-", "k:NoSchedule"])
+
+
+@pytest.mark.parametrize("words", [("describe",), ("wait", "--for=delete")])
+def test_a_selector_beside_names_is_a_usage_error(words: tuple[str, ...]) -> None:
+    done = Commands("127.0.0.1:1")(*words, "pod/web", "-l", "app=db")
+    assert (done.code, done.err) == (2, "error: names cannot be combined with -l\n")
 
 
 def test_the_shell_completes_kinds_after_a_comma() -> None:

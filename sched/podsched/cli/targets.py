@@ -81,7 +81,12 @@ def split_changes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 async def resolve(client: ApiClient, targets: Sequence[Target], selector: str = "") -> list[Target]:
-    """Replace each target that means all of a kind by its objects. Raises ClientError."""
+    """Replace each target that means all of a kind by its objects. Raises ClientError.
+
+    Exits if there is a selector beside names, which it would not select from.
+    """
+    if selector and any(target.name for target in targets):
+        fail("names cannot be combined with -l", USAGE)
     found: list[Target] = []
     for target in targets:
         if target.name:
