@@ -117,6 +117,8 @@ def test_decisions_are_exported_as_parquet(directory: Path, tmp_path: Path) -> N
         (["--since", "soon"], 'error: --since: "soon" is neither a duration such as 10m nor'),
         (["--since", "-1m"], 'error: --since: "-1m" is neither a duration such as 10m nor'),
         (["node/n1"], 'error: "node/n1" is not the name of a pod'),
+        (["pod/"], 'error: "pod/" is not the name of a pod'),
+        (["web-0", "-A"], "error: POD and --all-namespaces cannot be combined: use --namespace"),
         (["-o", "yaml"], "error: --output: yaml is not one of table, wide, json"),
         (["--export", "x.csv"], "error: --export: x.csv: the name must end in .jsonl or .parquet"),
     ],

@@ -24,10 +24,6 @@ def duration(length: float) -> str:
     return f"{length:.3g}s" if length >= 1 else f"{length * 1e3:.3g}ms"
 
 
-def _name(record: DecisionRecord, namespaces: bool) -> str:
-    return f"{record.namespace}/{record.name}" if namespaces else record.name
-
-
 _SCORE = Column("SCORE", lambda r, _: r.total if r.HasField("total") else "-")
 _FIT = Column("FIT", lambda r, _: f"{r.feasible_nodes}/{r.evaluated_nodes}")
 _PLAIN = (
@@ -61,14 +57,14 @@ def table_of_decisions(*, wide: bool, namespaces: bool, shadow: bool) -> Table:
     """Return an empty table of ``DecisionRecord``."""
     columns = [
         Column("TIME", lambda r, _: clock(r.decided_time)),
-        Column("POD", lambda r, _: _name(r, namespaces)),
+        Column("POD", lambda r, _: f"{r.namespace}/{r.name}" if namespaces else r.name),
         *(_SHADOW if shadow else _PLAIN),
         *(_WIDE if wide else ()),
     ]
     return Table(columns, least=_WIDTHS)
 
 
-def at_length(record: DecisionRecord, *, namespaces: bool) -> list[str]:
+def at_length(record: DecisionRecord) -> list[str]:
     """Return the lines with all details of a decision."""
     what = record.outcome or "Open"
     if record.bound_node:
@@ -92,7 +88,7 @@ def at_length(record: DecisionRecord, *, namespaces: bool) -> list[str]:
     slowest = sorted(record.plugin_seconds.items(), key=lambda item: -item[1])
     shares = ", ".join(f"{name} {duration(length)}" for name, length in slowest[:4])
     return [
-        f"{_name(record, namespaces)}: {what}, attempt {record.attempt}",
+        f"{record.name}: {what}, attempt {record.attempt}",
         *_beside(parts),
         *(f"    {line}" for line in _scores(record)),
         *_beside([("time", shares)]),

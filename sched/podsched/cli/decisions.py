@@ -45,7 +45,6 @@ class _View:
     """How decisions are shown."""
 
     output: str
-    namespaces: bool
     one_pod: bool
     table: Table
 
@@ -55,7 +54,7 @@ class _View:
                 say(json.dumps(MessageToDict(record)))
         elif self.one_pod and self.output == "table":
             for record in records:
-                say(*at_length(record, namespaces=self.namespaces))
+                say(*at_length(record))
         else:
             say(*self.table.lines(records, time.time()))
 
@@ -102,8 +101,10 @@ def decisions(
         fail(f"--output: {given.output} is not one of {', '.join(_FORMATS)}", USAGE)
     if given.watch and given.export_to is not None:
         fail("--watch and --export cannot be used together", USAGE)
+    if pod and all_namespaces:
+        fail("POD and --all-namespaces cannot be combined: use --namespace", USAGE)
     request = DecisionsRequest(
-        namespace="" if all_namespaces and not pod else namespace,
+        namespace="" if all_namespaces else namespace,
         name=_pod_name(pod),
         node_name=given.node,
         reason=given.reason,
@@ -114,7 +115,7 @@ def decisions(
     _set_since(request, _since(given.since))
     wide, shadow = given.output == "wide", given.shadow
     table = table_of_decisions(wide=wide, namespaces=all_namespaces, shadow=shadow)
-    view = _View(given.output, all_namespaces, bool(pod), table)
+    view = _View(given.output, bool(pod), table)
 
     async def work(look: Look) -> None:
         found = await look(request)
@@ -252,7 +253,7 @@ def _since(text: str) -> float:
 def _pod_name(text: str) -> str:
     """Return the name of a pod given as NAME or pod/NAME; exit if it is of another kind."""
     kind, _, name = text.rpartition("/")
-    if kind not in ("", "pod", "pods", "po"):
+    if kind not in ("", "pod", "pods", "po") or (text and not name):
         fail(f'"{text}" is not the name of a pod', USAGE)
     return name
 
