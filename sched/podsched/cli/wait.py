@@ -48,7 +48,7 @@ def parse_state(text: str) -> Reached:
 
 def _deleted() -> Reached:
     """Return whether the first object seen is gone; another one may have its name already."""
-    uids = set()
+    uids: set[str] = set()
 
     def reached(obj: AnyObject | None) -> bool:
         uids.add(obj.metadata.uid if obj else "")
