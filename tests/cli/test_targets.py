@@ -35,8 +35,9 @@ def test_what_cannot_be_understood_is_a_usage_error(arguments: list[str]) -> Non
 
 
 def test_changes_follow_the_objects() -> None:
-    arguments = ["pod", "a", "b", "tier=front", "old-", "k:NoSchedule"]
-    assert split_changes(arguments) == (["pod", "a", "b"], ["tier=front", "old-", "k:NoSchedule"])
+    arguments = ["clusterrole", "system:a", "tier=front", "old-"]
+    assert split_changes(arguments) == (["clusterrole", "system:a"], ["tier=front", "old-"])
+    assert split_changes(["n", "k:NoSchedule"], "=:") == (["n"], ["k:NoSchedule"])
 
 
 @pytest.mark.parametrize("words", [("describe",), ("wait", "--for=delete")])

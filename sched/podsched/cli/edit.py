@@ -164,7 +164,7 @@ def taint(
 
     Example: sched taint node-0 key=value:NoSchedule
     """
-    names, changes = split_changes(arguments)
+    names, changes = split_changes(arguments, "=:")
     if not changes:
         fail("no taints: give KEY[=VALUE]:EFFECT to add or KEY[:EFFECT]- to remove", USAGE)
     parsed = [_parse_taint(change) for change in changes]

@@ -74,9 +74,12 @@ def _one(argument: str, namespace: str) -> Target:
     return _target(_kind(kind), name, namespace)
 
 
-def split_changes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split arguments into names of objects and changes: KEY=VALUE, KEY:EFFECT or KEY-."""
-    changes = [a for a in arguments if "=" in a or ":" in a or a.endswith("-")]
+def split_changes(arguments: Sequence[str], marks: str = "=") -> tuple[list[str], list[str]]:
+    """Split arguments into names of objects and changes.
+
+    ``marks``: characters that only a change has, besides a "-" at its end.
+    """
+    changes = [a for a in arguments if not set(marks).isdisjoint(a) or a.endswith("-")]
     return [a for a in arguments if a not in changes], changes
 
 
