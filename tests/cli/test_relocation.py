@@ -249,7 +249,7 @@ def test_a_placeholder_takes_what_the_pod_takes_on_one_node_alone() -> None:
     spec = {
         "containers": [
             container({"cpu": "1500m", "memory": "1Gi", "example.com/gpu": "2"}, ports=[80]),
-            container({"cpu": "250m"}, image="side:1"),
+            container({"cpu": "250m", "hugepages-2Mi": "4Mi"}, image="side:1"),
         ],
         "priorityClassName": "urgent",
         "tolerations": [toleration],
@@ -260,7 +260,10 @@ def test_a_placeholder_takes_what_the_pod_takes_on_one_node_alone() -> None:
         "cpu": 1750,
         "memory": 1 << 30,
         "example.com/gpu": 2,
+        "hugepages-2Mi": 4 << 20,
     }
+    limits = held.spec.containers[0].resources.limits
+    assert {*limits} == {"example.com/gpu", "hugepages-2Mi"}, "of all others a part may be used"
     assert dict(held.metadata.labels) == {LABEL: MANAGER}, "no service or budget selects it"
     assert held.spec.priority_class_name == "urgent"
     assert held.spec.tolerations[0].key == "gpu"

@@ -49,6 +49,7 @@ from podsched.api.objects import OwnerReference, Pod
 from podsched.api.owners import SCALED_KINDS, controller_of, is_left_alone, owner_kind
 from podsched.api.quantity import format_quantity
 from podsched.api.resources import CPU, requests_in_units
+from podsched.api.validation.resource_lists import may_overcommit
 from podsched.ask.whatif.evacuation import replacement
 from podsched.cli.drain import eviction
 from podsched.serve.client.api_client import ApiClient
@@ -407,7 +408,7 @@ def placeholder(pod: Pod, node_name: str, lifetime: float) -> Pod:
         if amount:
             text = format_quantity(Fraction(amount, 1000) if name == CPU else amount)
             container.resources.requests[name] = text
-            if "/" in name:
+            if not may_overcommit(name):
                 container.resources.limits[name] = text
     for other in pod.spec.containers:
         container.ports.extend(port for port in other.ports if port.host_port)
