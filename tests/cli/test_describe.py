@@ -45,4 +45,4 @@ def test_an_object_that_may_not_be_read_hides_no_other(
     in_memory.forbidden = {"Node"}
     done = sched("describe", "node/n", "pod/web")
     assert (done.code, done.errors) == (1, ["error: you may not use Node"])
-    assert "Name:          web" in done.out
+    assert done.out.startswith("Name:          web\n")

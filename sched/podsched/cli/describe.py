@@ -46,9 +46,9 @@ def describe(
     """Show objects in detail, with their events."""
 
     async def work(client: ApiClient) -> bool:
-        failed = False
+        failed, first = False, True
         wanted = await resolve(client, parse_targets(targets, namespace), selector)
-        for index, target in enumerate(wanted):
+        for target in wanted:
             about = target.event_selector
             try:
                 obj = await target.get(client)
@@ -60,8 +60,9 @@ def describe(
                 failed = True
                 report(exc)
                 continue
-            if index:
+            if not first:
                 say("\n")
+            first = False
             say(description(obj, events, others, time.time()))
         if not wanted:
             say("No resources found.", error=True)
