@@ -52,3 +52,10 @@ def test_a_trace_of_one_endless_line_is_refused(sched: Commands, tmp_path: Path)
     assert done.code == 2
     [line] = done.errors
     assert "vmtable.csv.gz: line 1: more than 1 MiB in a line" in line
+
+
+def test_a_url_is_not_taken_for_a_file(sched: Commands) -> None:
+    done = sched("apply", "-f", "https://example.com/web.yaml")
+    assert done.code == 2
+    said = "not a file: use curl -fsSL URL | sched ... -f -"
+    assert done.errors == [f"error: https://example.com/web.yaml: {said}"]

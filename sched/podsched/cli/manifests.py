@@ -45,6 +45,8 @@ def _texts(filenames: Iterable[str], *, recursive: bool) -> Iterator[tuple[str, 
         if filename == "-":
             yield STANDARD_INPUT, text_in(STANDARD_INPUT, sys.stdin.buffer)
             continue
+        if filename.startswith(("http://", "https://")):
+            fail(f"{filename}: not a file: use curl -fsSL URL | sched ... -f -", USAGE)
         for file in _files(Path(filename), recursive=recursive):
             with fail_on(OSError, about=file, code=USAGE), open_file(file) as stream:
                 text = text_in(str(file), stream)
