@@ -436,6 +436,52 @@ async def test_a_patch_to_empty_containers_by_the_thousand_is_refused_in_few_wor
     assert len(response.json.get("details", {}).get("causes", [])) <= 100
 
 
+@pytest.mark.parametrize(
+    ("why", "operation", "labels"),
+    [
+        (
+            "a value replaces a label that is not there",
+            {"op": "replace", "path": "/metadata/labels/b", "value": "2"},
+            {"a": "1", "b": "2"},
+        ),
+        (
+            "annotations replace those that are not there",
+            {"op": "replace", "path": "/metadata/annotations", "value": {"b": "2"}},
+            {"a": "1"},
+        ),
+        (
+            "an absent label passes a test for null",
+            {"op": "test", "path": "/metadata/labels/b", "value": None},
+            {"a": "1"},
+        ),
+    ],
+)
+async def test_a_json_patch_treats_absent_members_as_kubernetes_does(
+    kube: KubeClient, why: str, operation: dict[str, Any], labels: dict[str, str]
+) -> None:
+    await kube.request("POST", PODS, manifest(a="1"))
+    answer = await kube.request("PATCH", f"{PODS}/web", [operation], JSON_PATCH)
+    assert answer.status == 200, why
+    assert answer.json["metadata"]["labels"] == labels
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "replace", "path": "/metadata/nothing/b", "value": "2"},
+        {"op": "test", "path": "/metadata/labels/b", "value": "2"},
+        {"op": "test", "path": "/metadata/labels/a", "value": None},
+        {"op": "replace", "path": "/spec/containers/1", "value": {}},
+    ],
+)
+async def test_a_json_patch_that_finds_other_values_is_refused(
+    kube: KubeClient, operation: dict[str, Any]
+) -> None:
+    await kube.request("POST", PODS, manifest(a="1"))
+    answer = await kube.request("PATCH", f"{PODS}/web", [operation], JSON_PATCH)
+    assert (answer.status, answer.json["reason"]) == (422, "Invalid")
+
+
 async def test_a_json_patch_that_copies_a_list_into_itself_is_bounded(kube: KubeClient) -> None:
     await kube.request("POST", PODS, manifest())
     items = [{}] * 9_000

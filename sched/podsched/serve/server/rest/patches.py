@@ -82,6 +82,22 @@ def _copied(content: Any, operation: Any) -> bytes:
     return json.dumps(jsonpointer.resolve_pointer(content, operation["from"])).encode()
 
 
+def _as_applied(content: Any, operation: Any) -> Any:
+    """Return an operation as Kubernetes' library applies it; None: it changes nothing.
+
+    It adds a member that "replace" does not find, and "test" takes an absent member for null.
+    """
+    path, op = operation["path"], operation["op"]
+    if op not in ("replace", "test") or not path:
+        return operation
+    parent, name = jsonpointer.JsonPointer(path).to_last(content)
+    if not isinstance(parent, dict) or name in parent:
+        return operation
+    if op == "replace":
+        return {**operation, "op": "add"}
+    return None if operation.get("value") is None else operation
+
+
 def _operations(patch: Any) -> Callable[[Content], Content]:
     """Return the function that applies a JSON patch (RFC 6902). Both raise RestError."""
     if not isinstance(patch, list):
@@ -101,7 +117,8 @@ def _operations(patch: Any) -> Callable[[Content], Content]:
                 # As much as the body of a request may have.
                 if size > MAX_BODY_BYTES or values > MAX_VALUES:
                     raise RestError(413, "RequestEntityTooLarge", "the patch copies too much")
-                result = jsonpatch.apply_patch(result, [operation], in_place=True)
+                if (applied := _as_applied(result, operation)) is not None:
+                    result = jsonpatch.apply_patch(result, [applied], in_place=True)
         except _REFUSED:
             text = "the server rejected our request due to an error in our request"
             raise RestError(422, "Invalid", text, {}) from None
