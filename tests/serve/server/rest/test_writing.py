@@ -16,6 +16,13 @@ MERGE = {"content-type": "application/merge-patch+json"}
 STRATEGIC = {"content-type": "application/strategic-merge-patch+json"}
 JSON_PATCH = {"content-type": "application/json-patch+json"}
 APPLY = {"content-type": "application/apply-patch+yaml"}
+WORKLOAD = {
+    "selector": {"matchLabels": {"app": "web"}},
+    "template": {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "app:1"}]},
+    },
+}
 
 
 def manifest(name: str = "web", **labels: str) -> dict[str, Any]:
@@ -480,6 +487,31 @@ async def test_a_json_patch_that_finds_other_values_is_refused(
     await kube.request("POST", PODS, manifest(a="1"))
     answer = await kube.request("PATCH", f"{PODS}/web", [operation], JSON_PATCH)
     assert (answer.status, answer.json["reason"]) == (422, "Invalid")
+
+
+async def test_a_json_patch_adds_to_a_spec_that_is_empty(kube: KubeClient) -> None:
+    node = (await kube.request("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})).json
+    operation = {"op": "test", "path": "/spec", "value": {}}
+    same = await kube.request("PATCH", "/api/v1/nodes/n", [operation], JSON_PATCH)
+    assert same.json["metadata"]["resourceVersion"] == node["metadata"]["resourceVersion"]
+    operation = {"op": "add", "path": "/spec/unschedulable", "value": True}
+    patched = await kube.request("PATCH", "/api/v1/nodes/n", [operation], JSON_PATCH)
+    assert patched.json["spec"] == {"unschedulable": True}
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "spec", "status"),
+    [
+        ("/api/v1/namespaces/default/resourcequotas", "ResourceQuota", {"hard": {"pods": "1"}}, {}),
+        ("/apis/apps/v1/namespaces/default/deployments", "Deployment", WORKLOAD, {}),
+        ("/apis/apps/v1/namespaces/default/replicasets", "ReplicaSet", WORKLOAD, {"replicas": 0}),
+    ],
+)
+async def test_a_status_is_shown_even_if_it_is_empty(
+    kube: KubeClient, path: str, kind: str, spec: dict[str, Any], status: dict[str, Any]
+) -> None:
+    new = {"kind": kind, "metadata": {"name": "a"}, "spec": spec}
+    assert (await kube.request("POST", path, new)).json["status"] == status
 
 
 async def test_a_json_patch_that_copies_a_list_into_itself_is_bounded(kube: KubeClient) -> None:

@@ -11,11 +11,13 @@ import jsonpointer
 
 from podsched.api.codec import merged
 from podsched.api.json_text import MAX_VALUES, load_json
+from podsched.api.kinds import KINDS
 from podsched.lib.bounded_text import separators
 from podsched.serve.server.patching import MAX_PATCH_DEPTH, is_deep
 from podsched.serve.server.rest.bodies import media_of
 from podsched.serve.server.rest.failures import RestError, bad_request, invalid_patch
 from podsched.serve.server.rest.messages import MAX_BODY_BYTES, Request
+from podsched.serve.server.rest.shapes import always_shown
 from podsched.serve.server.strategic import PatchError, strategic_merge
 
 MERGE: Final = "application/merge-patch+json"
@@ -57,7 +59,7 @@ def patched_content(media: str, raw: bytes, kind: str) -> Callable[[Content], Co
     if isinstance(patch, (dict, list)) and is_deep(patch):
         raise bad_request(f"error decoding patch: nested more than {MAX_PATCH_DEPTH} levels deep")
     if media == JSON_PATCH:
-        return _operations(patch)
+        return _operations(patch, kind)
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: json: an object was expected")
     if media == MERGE:
@@ -98,8 +100,9 @@ def _as_applied(content: Any, operation: Any) -> Any:
     return None if operation.get("value") is None else operation
 
 
-def _operations(patch: Any) -> Callable[[Content], Content]:
+def _operations(patch: Any, kind: str) -> Callable[[Content], Content]:
     """Return the function that applies a JSON patch (RFC 6902). Both raise RestError."""
+    shown = always_shown(KINDS[kind]) if kind in KINDS else {}
     if not isinstance(patch, list):
         raise bad_request("error decoding patch: json: an array was expected")
     if len(patch) > _MAX_OPERATIONS:
@@ -107,7 +110,8 @@ def _operations(patch: Any) -> Callable[[Content], Content]:
         raise RestError(413, "RequestEntityTooLarge", f"{text}, got {len(patch)}")
 
     def change(content: Content) -> Content:
-        result: Any = content
+        # An operation may add to an empty spec, which is not stored.
+        result: Any = {**{name: {} for name in shown}, **content}
         size = values = 0
         try:
             for operation in patch:
@@ -124,6 +128,6 @@ def _operations(patch: Any) -> Callable[[Content], Content]:
             raise RestError(422, "Invalid", text, {}) from None
         if not isinstance(result, dict):
             raise bad_request("error decoding patch: the result is not an object")
-        return result
+        return {name: value for name, value in result.items() if value != {} or name in content}
 
     return change

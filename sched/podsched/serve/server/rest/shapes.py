@@ -2,6 +2,7 @@
 
 metadata.generation    shown only for kinds that have one
 MicroTime              always with six decimal digits
+spec, status           present even if they are empty
 Namespace, Node        members that are always present in Kubernetes
 """
 
@@ -47,16 +48,21 @@ def shaped(kind: Kind, content: dict[str, Any]) -> dict[str, Any]:
         _shape_namespace(content)
     elif kind.name == "Node":
         _shape_node(content)
-    elif kind.has_status and "status" not in content and _empty_status(kind):
-        content["status"] = dict(_empty_status(kind))
+    for name, empty in always_shown(kind).items():
+        if name not in content:
+            content[name] = dict(empty)
     return content
 
 
 @lru_cache(None)
-def _empty_status(kind: Kind) -> dict[str, Any]:
-    """Return the members that are always in the status of a kind: numbers, initially zero."""
-    status: Any = kind.message.DESCRIPTOR.fields_by_name["status"].message_type
-    return codec.write(status._concrete_class())
+def always_shown(kind: Kind) -> Mapping[str, Mapping[str, Any]]:
+    """Return the members that Go encodes even if they are empty, with the numbers in them."""
+    fields: Any = kind.message.DESCRIPTOR.fields_by_name
+    return {
+        name: codec.write(fields[name].message_type._concrete_class())
+        for name in ("spec", "status")
+        if name in fields
+    }
 
 
 def _with_micros(content: dict[str, Any], path: tuple[str, ...]) -> None:
