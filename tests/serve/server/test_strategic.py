@@ -121,6 +121,12 @@ def test_a_patch_does_what_kubernetes_does(
             {"spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"tier": "front"}}}},
         ),
         (
+            "ServiceAccount",
+            {"secrets": [{"name": "a"}], "imagePullSecrets": [{"name": "a"}]},
+            {"secrets": [{"name": "b"}], "imagePullSecrets": [{"name": "b"}]},
+            {"secrets": [{"name": "b"}, {"name": "a"}], "imagePullSecrets": [{"name": "b"}]},
+        ),
+        (
             "Service",
             {"spec": {"selector": {"app": "web"}, "ports": [{"port": 53}]}},
             {"spec": {"selector": {"tier": "front"}, "ports": [{"port": 80}]}},

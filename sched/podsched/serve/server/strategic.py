@@ -48,6 +48,7 @@ WHOLE: Final[Mapping[str, str]] = {
     "CertificateSigningRequest": "conditions",
     "EndpointSlice": "ports",
     "PodDisruptionBudget": "selector",
+    "ServiceAccount": "imagePullSecrets",
 }
 #: Lists of strings that are merged as sets.
 SETS: Final = frozenset({"finalizers", "podCIDRs"})
