@@ -25,3 +25,20 @@ async def test_an_object_that_cannot_be_read_can_be_deleted(
     assert answer.status == 200, answer.json
     assert answer.json["metadata"]["name"] == "web"
     assert (await world.store.get(KEY)).kv is None
+
+
+@pytest.mark.parametrize(
+    ("query", "finalizers"), [("", ["orphan"]), ("?propagationPolicy=Background", None)]
+)
+async def test_a_replication_controller_keeps_its_pods_unless_a_policy_says_otherwise(
+    kube: KubeClient, query: str, finalizers: list[str] | None
+) -> None:
+    path = "/api/v1/namespaces/default/replicationcontrollers"
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "app:1"}]},
+    }
+    await kube.request("POST", path, {"metadata": {"name": "web"}, "spec": {"template": template}})
+    await kube.request("DELETE", f"{path}/web{query}")
+    left = (await kube.get(f"{path}/web")).json
+    assert left["metadata"].get("finalizers") == finalizers

@@ -29,7 +29,9 @@ from podsched.v1 import api_pb2 as v1
 
 _POLICIES: Final = ("Foreground", "Background", "Orphan")
 _OPTIONS: Final = "DeleteOptions"
-#: Source: pkg/registry/batch/job/storage, v1.36. Only jobs of batch/v1 have this default.
+#: Kinds that keep their pods by default: DefaultGarbageCollectionPolicy of Kubernetes' strategies.
+_KEEP_PODS: Final = ("Job", "ReplicationController")
+#: Source: pkg/registry/batch/job/storage, v1.36.
 _JOBS_KEEP_PODS: Final = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
     "to remove them or set propagationPolicy=Orphan to suppress this warning"
@@ -70,10 +72,11 @@ class DeleteOptions:
         return options_of(found)
 
     def for_kind(self, kind: Kind) -> DeleteOptions:
-        """Return the options with the default of a kind; a Job keeps its pods, with a warning."""
-        if kind.name != "Job" or self.policy:
+        """Return the options with the default of a kind; a Job keeps its pods with a warning."""
+        if kind.name not in _KEEP_PODS or self.policy:
             return self
-        add_warnings(_JOBS_KEEP_PODS)
+        if kind.name == "Job":
+            add_warnings(_JOBS_KEEP_PODS)
         return replace(self, policy="Orphan")
 
     def fill(self, request: v1.DeleteRequest | v1.DeleteCollectionRequest) -> None:
