@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Sequence
 from operator import attrgetter
@@ -71,10 +72,14 @@ class Lister:
         self._cache = cache
         self._reflector = reflector
 
-    async def page(self, request: ListRequest, at_revision: int = 0) -> Page:
+    async def page(
+        self, request: ListRequest, at_revision: int = 0, *, whole: bool = False
+    ) -> Page:
         """Return one page of a list. Raises ApiError, OUT_OF_RANGE if the revision is compacted.
 
         at_revision: the revision of the list, 0 for the current one. A continue token overrides it.
+        whole: only the request limits a page of present objects. One of a former state is read for
+        it alone and always has a limit of bytes.
         """
         kind = kind_named(request.kind)
         own = rights()
@@ -111,7 +116,8 @@ class Lister:
             end = bisect_left(entries, f"{request.namespace}0", start, key=_by_key)
         if after:
             start = bisect_right(entries, after, start, end, key=_by_key)
-        return await self._from_cache(scope, entries[start:end], revision, request.limit)
+        most = math.inf if whole else frames.MAX_RESPONSE_BYTES
+        return await self._from_cache(scope, entries[start:end], revision, request.limit, most)
 
     async def _check_reached(self, revision: int) -> None:
         """Raise ApiError OUT_OF_RANGE if etcd has not reached a revision.
@@ -143,14 +149,14 @@ class Lister:
         return found
 
     async def _from_cache(
-        self, scope: Scope, entries: Sequence[Entry], revision: int, limit: int
+        self, scope: Scope, entries: Sequence[Entry], revision: int, limit: int, most: float
     ) -> Page:
         found: list[Entry] = []
         size = 0
         work = Work()
         for at, entry in enumerate(entries):
             if scope.matches(entry):
-                if _is_full(found, size, limit):
+                if _is_full(found, size, limit, most):
                     # As in Kubernetes, the remaining items are counted only without selectors.
                     remaining = 0 if scope.selects else len(entries) - at
                     work.end()
@@ -169,7 +175,7 @@ class Lister:
         size = 0
         async for entry, remaining in self._history(request, scope, revision, after):
             if scope.matches(entry):
-                if _is_full(found, size, request.limit):
+                if _is_full(found, size, request.limit, frames.MAX_RESPONSE_BYTES):
                     token = _encode_token(revision, found[-1].key)
                     return Page(found, revision, token, 0 if scope.selects else remaining)
                 found.append(entry)
@@ -204,8 +210,8 @@ class Lister:
                 start_after = page.kvs[-1].key
 
 
-def _is_full(found: Sequence[Entry], size: int, limit: int) -> bool:
-    return (limit > 0 and len(found) == limit) or (bool(found) and size > frames.MAX_RESPONSE_BYTES)
+def _is_full(found: Sequence[Entry], size: int, limit: int, most: float) -> bool:
+    return (limit > 0 and len(found) == limit) or (bool(found) and size > most)
 
 
 def inconsistent_token(token: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.api.objects import RuntimeClass
+from podsched.api.objects import ConfigMap, RuntimeClass
 from support.api_objects import node, pod
 from support.api_world import World
 from support.kube_client import TABLE, KubeClient
@@ -30,6 +30,29 @@ async def test_pages_show_the_state_of_the_first(world: World, kube: KubeClient)
     rest = (await kube.get(f"{PODS}?limit=2&continue={first['metadata']['continue']}")).json
     assert [item["metadata"]["name"] for item in rest["items"]] == ["d"]
     assert rest["metadata"] == {"resourceVersion": first["metadata"]["resourceVersion"]}
+
+
+@pytest.mark.parametrize(
+    ("query", "accept", "names"),
+    [
+        ("", "", "abcdef"),
+        ("?resourceVersion=0&limit=2", "", "abcdef"),
+        ("?includeObject=Metadata", TABLE, "abcdef"),
+        ("?limit=9", "", "abcde"),
+    ],
+)
+async def test_a_list_without_a_limit_is_complete_however_long_it_is(
+    world: World, kube: KubeClient, query: str, accept: str, names: str
+) -> None:
+    """Clients that set no limit may not know of pages."""
+    text = "x" * 900_000
+    for name in "abcdef":
+        config_map = ConfigMap(metadata={"name": name, "namespace": "default"}, data={"a": text})
+        await world.core.creator.create(config_map)
+    listed = (await kube.get(f"/api/v1/namespaces/default/configmaps{query}", accept)).json
+    found = [row["object"] for row in listed["rows"]] if accept else listed["items"]
+    assert "".join(item["metadata"]["name"] for item in found) == names
+    assert ("continue" in listed["metadata"]) == (names != "abcdef")
 
 
 async def test_an_exact_version_is_the_state_of_then(world: World, kube: KubeClient) -> None:

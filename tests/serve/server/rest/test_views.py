@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from podsched.api.kinds import KINDS
 from podsched.api.objects import ConfigMap, Pod
 from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
 from podsched.serve.server.rest.resources import GROUPS
-from podsched.serve.server.rest.views import EncodedObjects
+from podsched.serve.server.rest.views import EncodedObjects, content_of, streamed
 
 PODS = GROUPS["", "v1"]["pods"]
 CONFIG_MAPS = GROUPS["", "v1"]["configmaps"]
@@ -51,6 +56,16 @@ def test_the_oldest_are_dropped_beyond_64_mib() -> None:
     first, *_, last = [encoded.of(CONFIG_MAPS, each) for each in objects]
     assert encoded.of(CONFIG_MAPS, objects[-1]) is last
     assert encoded.of(CONFIG_MAPS, objects[0]) is not first
+
+
+@pytest.mark.looptime
+async def test_a_list_that_is_read_too_slowly_ends() -> None:
+    """It keeps the objects of its state, which were replaced since."""
+    objects = [large(f"m{n}") for n in range(3)]
+    pieces = streamed({}, objects, lambda entry: content_of(CONFIG_MAPS, entry), "items", 60)
+    with pytest.raises(ApiError, match="has not read the list within 60 s"):
+        async for _ in pieces:
+            await asyncio.sleep(50)
 
 
 def large(name: str) -> Entry:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.frames import MAX_RESPONSE_BYTES
 from podsched.serve.server.listing import Page, inconsistent_token
 from podsched.serve.server.rest.failures import RestError, bad_request, expired
 from podsched.serve.server.rest.fields import checked_fields
@@ -16,11 +18,21 @@ from podsched.serve.server.rest.messages import Answer, Request, encode, encode_
 from podsched.serve.server.rest.options import ListOptions, version_of
 from podsched.serve.server.rest.routes import Target
 from podsched.serve.server.rest.tables import Table
-from podsched.serve.server.rest.views import META, EncodedObjects, content_of, encoded, partial
+from podsched.serve.server.rest.views import (
+    META,
+    EncodedObjects,
+    Show,
+    content_of,
+    encoded,
+    partial,
+    streamed,
+)
 from podsched.v1 import api_pb2 as v1
 
 #: Seconds to wait for a resourceVersion that is not reached yet.
 _WAIT_SECONDS: Final = 3.0
+#: Max seconds for which a long list is sent: until then, it keeps objects that were replaced since.
+_STREAM_SECONDS: Final = 300.0
 
 
 class Reading:
@@ -85,20 +97,21 @@ class Reading:
             metadata["remainingItemCount"] = page.remaining
         if form is Form.TABLE:
             table = Table(resource, request.query)
-            rows = await encoded(page.entries, table.row)
-            return Answer(encode_list(table.head(metadata), rows, "rows"))
+            return await _list_answer(table.head(metadata), page.entries, table.row, "rows")
         if form is Form.PARTIAL_LIST:
             head = {"kind": str(form), "apiVersion": META, "metadata": metadata}
-            items = await encoded(page.entries, lambda entry: partial(content_of(resource, entry)))
-            return Answer(encode_list(head, items) if items else encode({**head, "items": None}))
+            if not page.entries:
+                return Answer(encode({**head, "items": None}))
+            return await _list_answer(
+                head, page.entries, lambda entry: partial(content_of(resource, entry))
+            )
         head = {
             "kind": resource.list_kind,
             "apiVersion": resource.api_version,
             "metadata": metadata,
         }
         # Not ``EncodedObjects``: in a list, objects have neither kind nor apiVersion.
-        items = await encoded(page.entries, lambda entry: content_of(resource, entry))
-        return Answer(encode_list(head, items))
+        return await _list_answer(head, page.entries, lambda entry: content_of(resource, entry))
 
     async def _page(self, wanted: v1.ListRequest, options: ListOptions) -> Page:
         """Return the page that the options select. Raises ApiError.
@@ -121,11 +134,12 @@ class Reading:
             wanted.allow_stale = True
             if options.version == 0:
                 wanted.limit = 0
-        return await self._core.lister.page(wanted)
+        # A client that sets no limit may not expect pages.
+        return await self._core.lister.page(wanted, whole=not wanted.limit)
 
     async def _continued(self, wanted: v1.ListRequest, token: str) -> Page:
         try:
-            return await self._core.lister.page(wanted)
+            return await self._core.lister.page(wanted, whole=not wanted.limit)
         except ApiError as error:
             if error.reason == "COMPACTED":
                 raise _expired_page(inconsistent_token(token)) from None
@@ -137,7 +151,7 @@ class Reading:
 
     async def _exact(self, wanted: v1.ListRequest, version: int) -> Page:
         try:
-            return await self._core.lister.page(wanted, version)
+            return await self._core.lister.page(wanted, version, whole=not wanted.limit)
         except ApiError as error:
             if error.reason == "COMPACTED":
                 raise expired("The resourceVersion for the provided list is too old.") from None
@@ -153,6 +167,16 @@ class Reading:
                 await cache.progress.wait_for(version)
         except TimeoutError:
             raise _not_reached(version, cache.revision) from None
+
+
+async def _list_answer(
+    head: Mapping[str, Any], entries: Sequence[Entry], show: Show, name: str = "items"
+) -> Answer:
+    """Return the answer with a list; a long one is encoded while the client reads it."""
+    if sum(len(entry.value) for entry in entries) <= MAX_RESPONSE_BYTES:
+        return Answer(encode_list(head, await encoded(entries, show), name))
+    pieces = streamed(head, entries, show, name, _STREAM_SECONDS)
+    return Answer(pieces, seconds=2 * _STREAM_SECONDS)
 
 
 def _expired_page(token: str) -> RestError:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from podsched.api import codec
 from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import expired
 from podsched.serve.server.fairness.turns import Work, large_response
-from podsched.serve.server.rest.messages import encode
+from podsched.serve.server.rest.messages import encode, encode_list
 from podsched.serve.server.rest.resources import Resource
 from podsched.serve.server.rest.shapes import shaped, with_micro_times
 
 META: Final = "meta.k8s.io/v1"
+Show = Callable[[Entry], Mapping[str, Any]]
+"""Returns what is shown of an object."""
+#: Bytes of a list that is streamed, encoded at a time.
+_PIECE: Final = 256 << 10
 #: Objects whose JSON is cached, and bytes of all of it. One of 1 MB takes 50 ms to encode, and each
 #: of many watches that begin at once shows it.
 _KEPT: Final = 4096
@@ -62,6 +68,35 @@ async def encoded(
                 await work.give_way()
         work.end()
     return items
+
+
+async def streamed(
+    head: Mapping[str, Any], entries: Iterable[Entry], show: Show, name: str, seconds: float
+) -> AsyncGenerator[bytes, None]:
+    """Yield a list in pieces, as JSON; name: of the member that has the items.
+
+    Raises ApiError if the client takes longer than ``seconds``.
+    """
+    clock = asyncio.get_running_loop().time
+    end = clock() + seconds
+    pending: list[bytes] = []
+    size, before = 0, b""
+    yield encode_list(head, (), name)[: -len(b"]}")]
+    work = Work()
+    for entry in entries:
+        pending.append(encode(show(entry)))
+        size += len(pending[-1])
+        if size >= _PIECE:
+            work.end()
+            yield before + b",".join(pending)
+            if clock() > end:
+                raise expired(f"the client has not read the list within {seconds:g} s")
+            pending, size, before = [], 0, b","
+            work = Work()
+        elif work.turn_is_over:
+            await work.give_way()
+    work.end()
+    yield (before if pending else b"") + b",".join(pending) + b"]}"
 
 
 class EncodedObjects:
