@@ -138,22 +138,17 @@ class Deleter:
 
         return Mutation(kind, key, change)
 
-    async def selected(self, request: DeleteCollectionRequest) -> list[Entry]:
-        """Return the current objects that a deletecollection request selects. Raises ApiError."""
+    async def delete_collection(
+        self, request: DeleteCollectionRequest, fence: Fence | None = None
+    ) -> int:
+        """Delete all objects that match now; return their number. Raises ApiError."""
         kind = kind_named(request.kind)
         rights().check("deletecollection", kind, request.namespace)
         check_propagation(request.propagation_policy)
         scope = Scope(
             [kind.name], request.namespace, request.label_selector, request.field_selector
         )
-        return await self._lister.all(scope)
-
-    async def delete_collection(
-        self, request: DeleteCollectionRequest, fence: Fence | None = None
-    ) -> int:
-        """Delete all objects that match now; return their number. Raises ApiError."""
-        kind = kind_named(request.kind)
-        selected = await self.selected(request)
+        selected = await self._lister.all(scope)
         # Check all before deleting any: a refusal must not leave half of the collection deleted.
         work = Work()
         async for part in work.in_parts(selected, _DELETE_AT_ONCE):

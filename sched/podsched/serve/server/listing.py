@@ -73,17 +73,22 @@ class Lister:
         self._reflector = reflector
 
     async def page(
-        self, request: ListRequest, at_revision: int = 0, *, whole: bool = False
+        self,
+        request: ListRequest,
+        at_revision: int = 0,
+        *,
+        whole: bool = False,
+        verb: str = "list",
     ) -> Page:
         """Return one page of a list. Raises ApiError, OUT_OF_RANGE if the revision is compacted.
 
         at_revision: the revision of the list, 0 for the current one. A continue token overrides it.
         whole: only the request limits a page of present objects. One of a former state is read for
-        it alone and always has a limit of bytes.
+        it alone and always has a limit of bytes. verb: the one that must be permitted.
         """
         kind = kind_named(request.kind)
         own = rights()
-        own.check("list", kind, request.namespace, selected_name(request.field_selector))
+        own.check(verb, kind, request.namespace, selected_name(request.field_selector))
         if own.node is not None:
             own.node.check_selection(kind, request.field_selector)
         if request.limit < 0:

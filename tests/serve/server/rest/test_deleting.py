@@ -42,3 +42,15 @@ async def test_a_replication_controller_keeps_its_pods_unless_a_policy_says_othe
     await kube.request("DELETE", f"{path}/web{query}")
     left = (await kube.get(f"{path}/web")).json
     assert left["metadata"].get("finalizers") == finalizers
+
+
+async def test_of_a_collection_no_more_are_deleted_than_the_limit_says(
+    world: World, kube: KubeClient
+) -> None:
+    await world.core.creator.create_many([pod(name) for name in "abc"])
+    pods = "/api/v1/namespaces/default/pods"
+    first = (await kube.request("DELETE", f"{pods}?limit=2")).json
+    assert [item["metadata"]["name"] for item in first["items"]] == ["a", "b"]
+    assert [item["metadata"]["name"] for item in (await kube.get(pods)).json["items"]] == ["c"]
+    await kube.request("DELETE", f"{pods}?limit=2&continue={first['metadata']['continue']}")
+    assert (await kube.get(pods)).json["items"] == []

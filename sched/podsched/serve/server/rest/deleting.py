@@ -14,11 +14,9 @@ from podsched.serve.server.access.rights import rights
 from podsched.serve.server.call_warnings import add_warnings
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.errors import ApiError, Violation
-from podsched.serve.server.listing import Page
 from podsched.serve.server.rest.bodies import dry_run
 from podsched.serve.server.rest.checks import deletion_error
 from podsched.serve.server.rest.failures import about, bad_request, failed_options
-from podsched.serve.server.rest.fields import checked_fields
 from podsched.serve.server.rest.large_bodies import parsed_body
 from podsched.serve.server.rest.media import Form, form_of
 from podsched.serve.server.rest.messages import DRY_RUN, Answer, Request, encode
@@ -79,15 +77,14 @@ class DeleteOptions:
             add_warnings(_JOBS_KEEP_PODS)
         return replace(self, policy="Orphan")
 
-    def fill(self, request: v1.DeleteRequest | v1.DeleteCollectionRequest) -> None:
-        """Set the fields that both kinds of deletion requests have."""
+    def fill(self, request: v1.DeleteRequest) -> None:
+        """Set the fields of a request."""
         if self.grace is not None:
             # A negative grace period is taken as one second.
             request.grace_period_seconds = self.grace if self.grace >= 0 else 1
         request.propagation_policy = self.policy
-        if isinstance(request, v1.DeleteRequest):
-            request.preconditions.uid = self.uid
-            request.preconditions.resource_version = self.version
+        request.preconditions.uid = self.uid
+        request.preconditions.resource_version = self.version
 
 
 def options_of(content: dict[str, Any]) -> DeleteOptions:
@@ -164,16 +161,9 @@ class Deleting:
         rights().check("deletecollection", resource.kind, target.namespace)
         query = ListOptions.of(request.query)
         options = (await DeleteOptions.of(request)).for_kind(resource.kind)
-        wanted = v1.DeleteCollectionRequest(
-            kind=resource.kind.name,
-            namespace=target.namespace,
-            label_selector=query.labels,
-            field_selector=checked_fields(resource, query.fields),
-        )
-        options.fill(wanted)
-        entries = await self._core.deleter.selected(wanted)
-        for entry in entries:
-            one = v1.DeleteRequest(kind=wanted.kind)
+        page = await self._reading.page(target, query, "deletecollection")
+        for entry in page.entries:
+            one = v1.DeleteRequest(kind=resource.kind.name)
             one.namespace, _, one.name = entry.key.rpartition("/")
             options.fill(one)
             try:
@@ -182,5 +172,4 @@ class Deleting:
             except ApiError as error:
                 if error.reason != "NOT_FOUND":  # it no longer exists
                     raise
-        page = Page(entries, self._core.cache.revision, "", 0)
         return await self._reading.listed(target, page, Form.OBJECT, request)

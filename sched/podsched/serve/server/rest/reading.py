@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final
 
 from podsched.serve.server.core import ServerCore
@@ -76,15 +76,7 @@ class Reading:
             of = resource.list_kind
             text = f"you requested {form}, but the requested object is a list (*core.{of})"
             raise not_acceptable(text)
-        options = ListOptions.of(request.query)
-        wanted = v1.ListRequest(
-            kind=resource.kind.name,
-            namespace=target.namespace,
-            label_selector=options.labels,
-            field_selector=checked_fields(resource, options.fields),
-            limit=min(options.limit, 2**31 - 1),
-        )
-        page = await self._page(wanted, options)
+        page = await self.page(target, ListOptions.of(request.query))
         return await self.listed(target, page, form, request)
 
     async def listed(self, target: Target, page: Page, form: Form, request: Request) -> Answer:
@@ -113,49 +105,40 @@ class Reading:
         # Not ``EncodedObjects``: in a list, objects have neither kind nor apiVersion.
         return await _list_answer(head, page.entries, lambda entry: content_of(resource, entry))
 
-    async def _page(self, wanted: v1.ListRequest, options: ListOptions) -> Page:
+    async def page(self, target: Target, options: ListOptions, verb: str = "list") -> Page:
         """Return the page that the options select. Raises ApiError.
 
         resourceVersion and resourceVersionMatch as in Kubernetes: Exact shows exactly that version,
         and so does a limit without a match; otherwise the page may be as old as it. 0 permits any
-        version and ignores the limit.
+        version and ignores the limit. verb: the one that must be permitted.
         """
+        wanted = v1.ListRequest(
+            kind=target.resource.kind.name,
+            namespace=target.namespace,
+            label_selector=options.labels,
+            field_selector=checked_fields(target.resource, options.fields),
+            limit=min(options.limit, 2**31 - 1),
+        )
+
+        def read(version: int = 0) -> Awaitable[Page]:
+            # A client that sets no limit may not expect pages.
+            return self._core.lister.page(wanted, version, whole=not wanted.limit, verb=verb)
+
         if options.token:
             if options.version:
                 raise bad_request("specifying resource version is not allowed when using continue")
             setattr(wanted, "continue", options.token)
-            return await self._continued(wanted, options.token)
+            return await _continued(read(), options.token)
         exact = options.match == "Exact" or (options.limit and not options.match)
         if exact and options.version:
             await self._reach(options.version)
-            return await self._exact(wanted, options.version)
+            return await _exact(read(options.version))
         if options.version is not None:
             await self._reach(options.version)
             wanted.allow_stale = True
             if options.version == 0:
                 wanted.limit = 0
-        # A client that sets no limit may not expect pages.
-        return await self._core.lister.page(wanted, whole=not wanted.limit)
-
-    async def _continued(self, wanted: v1.ListRequest, token: str) -> Page:
-        try:
-            return await self._core.lister.page(wanted, whole=not wanted.limit)
-        except ApiError as error:
-            if error.reason == "COMPACTED":
-                raise _expired_page(inconsistent_token(token)) from None
-            if error.reason == "BAD_REQUEST":
-                raise bad_request(
-                    f"invalid continue token: {error.message}: {token[:100]}"
-                ) from None
-            raise
-
-    async def _exact(self, wanted: v1.ListRequest, version: int) -> Page:
-        try:
-            return await self._core.lister.page(wanted, version, whole=not wanted.limit)
-        except ApiError as error:
-            if error.reason == "COMPACTED":
-                raise expired("The resourceVersion for the provided list is too old.") from None
-            raise
+        return await read()
 
     async def _reach(self, version: int | None) -> None:
         """Wait until the server reaches a version. Raises RestError 504 on a timeout."""
@@ -167,6 +150,26 @@ class Reading:
                 await cache.progress.wait_for(version)
         except TimeoutError:
             raise _not_reached(version, cache.revision) from None
+
+
+async def _continued(page: Awaitable[Page], token: str) -> Page:
+    try:
+        return await page
+    except ApiError as error:
+        if error.reason == "COMPACTED":
+            raise _expired_page(inconsistent_token(token)) from None
+        if error.reason == "BAD_REQUEST":
+            raise bad_request(f"invalid continue token: {error.message}: {token[:100]}") from None
+        raise
+
+
+async def _exact(page: Awaitable[Page]) -> Page:
+    try:
+        return await page
+    except ApiError as error:
+        if error.reason == "COMPACTED":
+            raise expired("The resourceVersion for the provided list is too old.") from None
+        raise
 
 
 async def _list_answer(
