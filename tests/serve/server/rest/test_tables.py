@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 
+from podsched.api.kinds import KINDS
 from podsched.lib import event_loop
 from podsched.lib.event_loop import ROUND
 from podsched.serve.server.entries import Entry
+from podsched.serve.server.rest.resources import GROUPS
 from podsched.serve.server.rest.tables import Table
 from support.api_objects import pod
 from support.api_world import World
@@ -55,3 +57,14 @@ async def test_a_table_of_many_objects_keeps_no_other_task_waiting(
     names = [row["object"]["metadata"]["name"] for row in answer.json["rows"]]
     assert names == [f"p{number}" for number in range(PODS)]
     assert max(len(found.split()) for found in " ".join(rows).split("other")) <= 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_table_of_a_bookmark_has_a_row_for_any_kind(kind: str) -> None:
+    resource = next(
+        found for group in GROUPS.values() for found in group.values() if found.kind.name == kind
+    )
+    metadata = {"resourceVersion": "7"}
+    table = Table(resource, {}).of_metadata({"metadata": metadata})
+    assert table["metadata"] == table["rows"][0]["object"]["metadata"] == metadata
+    assert len(table["rows"][0]["cells"]) == len(table["columnDefinitions"])

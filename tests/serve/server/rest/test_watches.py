@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from support.api_objects import pod
 from support.api_world import World
 from support.eventually import eventually
@@ -46,19 +48,22 @@ async def test_initial_events_end_with_a_bookmark_that_says_so(
     ]
 
 
-async def test_a_watch_of_metadata_has_nothing_but_metadata_in_bookmarks_either(
-    world: World, kube: KubeClient
+@pytest.mark.parametrize("form", ["PartialObjectMetadata", "Table"])
+async def test_the_bookmarks_of_a_watch_have_the_form_of_its_objects(
+    world: World, kube: KubeClient, form: str
 ) -> None:
     """Its clients know no other kind."""
     await world.core.creator.create(pod("a"))
     query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-    accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+    accept = f"application/json;as={form};g=meta.k8s.io;v=v1"
     watch = asyncio.ensure_future(kube.get(f"{PODS}&{query}", accept=accept))
     await eventually("the bookmark", lambda: b"BOOKMARK" in kube.response.body)
     world.core.watcher.close()
     events = (await watch).events
     assert [event["type"] for event in events] == ["ADDED", "BOOKMARK"]
-    assert {event["object"]["kind"] for event in events} == {"PartialObjectMetadata"}
+    assert {event["object"]["kind"] for event in events} == {form}
+    marked = events[1]["object"]["rows"][0]["object"] if form == "Table" else events[1]["object"]
+    assert marked["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
 async def test_a_watch_goes_on_after_a_version(world: World, kube: KubeClient) -> None:

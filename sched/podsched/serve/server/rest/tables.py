@@ -49,6 +49,12 @@ class Table:
         head = self.head({"resourceVersion": str(revision or entry.revision)})
         return {**head, "rows": [self.row(entry, revision)]}
 
+    def of_metadata(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the table of an object that has only metadata."""
+        row = self.row(Entry(self._resource.kind, "", b"", 0, 0))
+        head = self.head({"resourceVersion": content["metadata"]["resourceVersion"]})
+        return {**head, "rows": [{**row, "object": partial(content)}]}
+
 
 class WatchedTables:
     """The tables of a watch: only the first has the column definitions."""
@@ -59,7 +65,13 @@ class WatchedTables:
 
     def of(self, entry: Entry, revision: int) -> dict[str, Any]:
         """Return the table of an event."""
-        table = self._table.of_one(entry, revision)
+        return self._once_defined(self._table.of_one(entry, revision))
+
+    def mark(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the table of a bookmark."""
+        return self._once_defined(self._table.of_metadata(content))
+
+    def _once_defined(self, table: dict[str, Any]) -> dict[str, Any]:
         if self._defined:
             table["columnDefinitions"] = None
         self._defined = True

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from podsched.api.reasons import StatusReason
 from podsched.serve.server.change_ring import Change
@@ -35,24 +35,25 @@ _NAMES: Final[dict[int, bytes]] = {
 _INITIAL_END: Final = {"annotations": {"k8s.io/initial-events-end": "true"}}
 
 
+class _Form(NamedTuple):
+    """The form of a watch's objects.
+
+    show: encodes an object with the given resourceVersion, with its own for 0. mark: returns what a
+    bookmark shows, from an object that has only its metadata.
+    """
+
+    show: Callable[[Entry, int], bytes]
+    mark: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
 class JsonEncoding:
     """Lines of JSON; see ``serve.server.watching.Encoding``."""
 
     idle = _BOOKMARK_SECONDS
 
-    def __init__(
-        self,
-        resource: Resource,
-        show: Callable[[Entry, int], bytes],
-        *,
-        bookmarks: bool,
-        initial_end: bool,
-        metadata_only: bool,
-    ) -> None:
-        """show: encodes an object with the given resourceVersion, with its own for 0."""
-        self._resource = resource
-        self._metadata_only = metadata_only
-        self._show = show
+    def __init__(self, form: _Form, *, bookmarks: bool, initial_end: bool) -> None:
+        self._show = form.show
+        self._mark = form.mark
         self._bookmarks = bookmarks
         self._initial_end = initial_end
 
@@ -75,8 +76,7 @@ class JsonEncoding:
         if initial_events_end:
             metadata |= _INITIAL_END
         content = {"metadata": {**metadata, "creationTimestamp": None}}
-        shown = partial(content) if self._metadata_only else typed(self._resource, content)
-        return _line(b"BOOKMARK", encode(shown))
+        return _line(b"BOOKMARK", encode(self._mark(content)))
 
 
 def _line(event_type: bytes, shown: bytes) -> bytes:
@@ -124,22 +124,23 @@ class Watches:
             send_initial_events=initial,
         )
         encoding = JsonEncoding(
-            resource,
-            self._encoder(resource, form, request),
+            self._form(resource, form, request),
             bookmarks=options.bookmarks,
             initial_end=bool(options.initial_events),
-            metadata_only=form in (Form.PARTIAL, Form.PARTIAL_LIST),
         )
         stream = self._core.watcher.watch(wanted, encoding)
         return Answer(_with_errors(stream), seconds=float(options.timeout or LONGEST))
 
-    def _encoder(
-        self, resource: Resource, form: Form, request: Request
-    ) -> Callable[[Entry, int], bytes]:
-        """Return the function that encodes an object in a form, with the given resourceVersion."""
+    def _form(self, resource: Resource, form: Form, request: Request) -> _Form:
         if form is Form.TABLE:
             tables = WatchedTables(Table(resource, request.query))
-            return lambda entry, revision: encode(tables.of(entry, revision))
+            return _Form(lambda entry, revision: encode(tables.of(entry, revision)), tables.mark)
         if form in (Form.PARTIAL, Form.PARTIAL_LIST):
-            return lambda entry, revision: encode(partial(content_of(resource, entry, revision)))
-        return lambda entry, revision: self._encoded.of(resource, entry, revision)
+            return _Form(
+                lambda entry, revision: encode(partial(content_of(resource, entry, revision))),
+                partial,
+            )
+        return _Form(
+            lambda entry, revision: self._encoded.of(resource, entry, revision),
+            lambda content: typed(resource, content),
+        )
