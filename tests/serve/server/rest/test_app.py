@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import TracebackType
 
 import pytest
+from aiohttp import web
 
 from podsched.lib.listening import Connection
 from podsched.serve.server.errors import ApiError
@@ -47,3 +49,18 @@ async def test_nothing_more_is_written_to_a_client_that_has_gone(
     monkeypatch.setattr(Connection, "is_lost", lost)
     await kube.request("GET", "/api/v1/namespaces/default/pods")
     assert len(kube.response.sent) < 150_000
+
+
+async def test_a_watch_does_not_end_within_an_event(
+    world: World, kube: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def slowly(_: app._Exchange, response: web.StreamResponse, body: bytes) -> None:
+        await response.write(body[:20])
+        await asyncio.sleep(5)
+        await response.write(body[20:])
+
+    monkeypatch.setattr(app._Exchange, "_write", slowly)
+    await world.core.creator.create(pod("a"))
+    watch = "/api/v1/namespaces/default/pods?watch=1&timeoutSeconds=1"
+    [event] = (await kube.get(watch)).events
+    assert event["object"]["metadata"]["name"] == "a"

@@ -184,18 +184,30 @@ class _Exchange:
         seconds: float,
         call: Call,
     ) -> None:
-        """Send a stream until it ends, times out, or the client disconnects."""
+        """Send a stream until it ends, times out, or the client disconnects.
+
+        It ends only between two pieces: half of an event could not be decoded.
+        """
+        end = asyncio.get_running_loop().time() + seconds
+        async with aclosing(body):
+            while (piece := await self._next(body, end)) is not None:
+                call.usage.leave_seat()
+                if piece:
+                    await self._unread(self._write(response, piece))
+                    await call.usage.sent(len(piece))
+
+    async def _next(self, body: AsyncGenerator[bytes, None], end: float) -> bytes | None:
+        """Return the next piece of a stream, None if there is none until ``end``."""
+        if self._connection.is_lost:
+            return None
         try:
-            async with asyncio.timeout(seconds) as limit, aclosing(body):
+            async with asyncio.timeout_at(end) as limit:
                 self._connection.on_lost = lambda: _expire(limit)
-                async for piece in body:
-                    call.usage.leave_seat()
-                    if piece:
-                        await self._unread(self._write(response, piece))
-                        await call.usage.sent(len(piece))
+                return await anext(body, None)
         except TimeoutError:
             if not limit.expired():
                 raise
+            return None
         finally:
             self._connection.on_lost = None
 
