@@ -214,6 +214,24 @@ async def test_some_kinds_are_replaced_only_in_a_version_that_is_named(kube: Kub
     )
 
 
+async def test_an_update_creates_a_lease_that_is_not_there(kube: KubeClient) -> None:
+    leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    lease = {"metadata": {"name": "a"}, "spec": {"holderIdentity": "me"}}
+    created = await kube.request("PUT", f"{leases}/a", lease)
+    assert (created.status, created.json["spec"]) == (201, lease["spec"])
+    assert (await kube.get(f"{leases}/a")).json == created.json
+    another = {"metadata": {"name": "b", "uid": "of-a-deleted-one"}}
+    assert (await kube.request("PUT", f"{leases}/b", another)).status == 409
+
+
+async def test_an_update_of_a_pod_or_status_that_is_not_there_creates_nothing(
+    kube: KubeClient,
+) -> None:
+    assert (await kube.request("PUT", f"{PODS}/web", manifest())).status == 404
+    service = "/api/v1/namespaces/default/services/a/status"
+    assert (await kube.request("PUT", service, {"metadata": {"name": "a"}})).status == 404
+
+
 async def test_a_write_that_changes_nothing_keeps_the_version(kube: KubeClient) -> None:
     first = (await kube.request("POST", PODS, manifest(a="1"))).json
     patch = {"metadata": {"labels": {"a": "1"}}}

@@ -115,7 +115,12 @@ def check_replacement(target: Target, message: AnyObject) -> None:
     if version and not is_version(version):
         found = invalid("metadata.resourceVersion", version[:100], "must be a number")
         raise errors.invalid_fields(kind, target.name, [found])
-    if kind.needs_version and not version:
+
+
+def check_version(target: Target, message: AnyObject) -> None:
+    """Raise RestError 422 for a replacement without the resourceVersion that its kind needs."""
+    kind = target.resource.kind
+    if kind.needs_version and not message.metadata.resource_version:
         found = invalid("metadata.resourceVersion", 0, "must be specified for an update")
         error = errors.invalid_fields(kind, target.name, [found])
         # Kubernetes' storage says it, which knows the resource and not its kind.

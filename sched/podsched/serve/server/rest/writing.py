@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from podsched.api.etcd_keys import local_key
 from podsched.api.kubelet_defaults import set_kubelet_defaults
@@ -33,6 +33,7 @@ from podsched.serve.server.rest.checks import (
     check_new,
     check_patch_options,
     check_replacement,
+    check_version,
     read_patched,
     uid_mismatch,
     update_error,
@@ -49,6 +50,15 @@ from podsched.serve.server.rest.resources import Resource
 from podsched.serve.server.rest.routes import Target
 from podsched.serve.server.rest.views import patchable
 from podsched.serve.server.rewriting import Rewrite
+
+#: Kinds of which an update creates the object that it does not find: AllowCreateOnUpdate of
+#: Kubernetes' strategies.
+_CREATED_BY_UPDATE: Final = frozenset(
+    {
+        *("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
+        *("Endpoints", "Event", "Lease", "LimitRange", "RuntimeClass", "Service"),
+    }
+)
 
 
 class Writing:
@@ -129,6 +139,7 @@ class Writing:
         def make(entry: Entry) -> AnyObject:
             if uid and uid != entry.message.metadata.uid:
                 raise uid_mismatch(target, uid, entry.message.metadata.uid)
+            check_version(target, decoded.message)
             message = kind.new()
             message.CopyFrom(decoded.message)  # type: ignore[arg-type]
             check_event(target, message, entry.message)
@@ -136,10 +147,28 @@ class Writing:
             set_kubelet_defaults(message, entry.message)
             return managed(resource, entry, message, manager)
 
-        entry = await self._rewritten(target, verb, make, dry)
+        status = 200
+        try:
+            entry = await self._rewritten(target, verb, make, dry)
+        except ApiError as error:
+            found_none = error.reason == "NOT_FOUND" and not target.subresource
+            if not found_none or kind.name not in _CREATED_BY_UPDATE:
+                raise
+            entry, status = await self._created(target, decoded.message, dry), 201
         add_warnings(*decoded.warnings)
         await turn.wait()
-        return self._reading.shown(target, entry, form, request)
+        return self._reading.shown(target, entry, form, request, status)
+
+    async def _created(self, target: Target, message: AnyObject, dry: bool) -> Entry:
+        """Create the object of an update that has found none. Raises ApiError."""
+        if message.metadata.uid:
+            raise uid_mismatch(target, message.metadata.uid, "")
+        rights().check("create", target.resource.kind, target.namespace)
+        message.metadata.resource_version = ""
+        check_new(target, message)
+        check_event(target, message)
+        await self._check_namespace(target)
+        return await self._core.creator.create(message, dry_run=dry, of_kubernetes=True)
 
     async def _rewritten(
         self, target: Target, verb: str, make: Callable[[Entry], AnyObject], dry: bool
