@@ -57,6 +57,46 @@ def test_spreading_by_no_selector_counts_no_pod() -> None:
     ]
 
 
+@pytest.mark.parametrize("affinity", ["podAffinity", "podAntiAffinity"])
+def test_a_term_with_no_selector_matches_no_pod(affinity: str) -> None:
+    term = {"topologyKey": "kubernetes.io/hostname"}
+    terms = {
+        "requiredDuringSchedulingIgnoredDuringExecution": [{**term, "labelSelector": {}}, term],
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}],
+    }
+    none = "a null labelSelector results in matching no pod"
+    assert warnings({"affinity": {affinity: terms}}) == [
+        f"spec.affinity.{affinity}.{path}.labelSelector: {none}"
+        for path in (
+            "requiredDuringSchedulingIgnoredDuringExecution[1]",
+            "preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm",
+        )
+    ]
+
+
+def test_a_negative_grace_period_is_told_how_it_is_treated() -> None:
+    [found] = warnings({"terminationGracePeriodSeconds": -1})
+    assert found.startswith("spec.terminationGracePeriodSeconds: must be >= 0")
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("apps/v1 Deployment", "spec.template"),
+        ("batch/v1 CronJob", "spec.jobTemplate.spec.template"),
+        ("v1 PodTemplate", "template"),
+    ],
+)
+def test_templates_are_warned_of_like_pods(kind: str, path: str) -> None:
+    version, _, name = kind.partition(" ")
+    content: dict[str, Any] = {"spec": {"nodeSelector": {ZONE: "a"}}}
+    for member in reversed(path.split(".")):
+        content = {member: content}
+    manifest = {"apiVersion": version, "kind": name, "metadata": {"name": "x"}, **content}
+    [found] = pod_warnings(from_manifest(manifest).message)
+    assert found.startswith(f"{path}.spec.nodeSelector[{ZONE}]: deprecated since v1.17")
+
+
 def test_parts_of_a_byte_and_variables_that_hide_others_are_told_of_every_container() -> None:
     init = {"resources": {"limits": {"ephemeral-storage": "100m"}}}
     main = {"env": [{"name": "A", "value": "1"}, {"name": "A", "valueFrom": {"fieldRef": {}}}]}

@@ -1,4 +1,4 @@
-"""Finds doubtful fields of a new pod, for warnings that kubectl prints.
+"""Finds doubtful fields of new pods and pod templates, for warnings that kubectl prints.
 
 Source: pkg/api/pod/warnings.go, v1.36, limited to scheduling, resources and environments:
 deprecated node labels, null selectors that match no pod, fractional bytes, variables defined twice.
@@ -10,7 +10,17 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from podsched.api import node_labels, quantity
-from podsched.api.objects import AnyObject, Container, NodeSelectorTerm, Pod, PodSpec
+from podsched.api.kinds import kind_of
+from podsched.api.kubelet_defaults import template_of
+from podsched.api.objects import (
+    AnyObject,
+    Container,
+    NodeSelectorTerm,
+    Pod,
+    PodAffinity,
+    PodAntiAffinity,
+    PodSpec,
+)
 from podsched.api.resources import EPHEMERAL_STORAGE, MEMORY
 
 _OLD_LABELS: Final[Mapping[str, tuple[str, str]]] = {
@@ -20,13 +30,21 @@ _OLD_LABELS: Final[Mapping[str, tuple[str, str]]] = {
     node_labels.BETA_ZONE: ("v1.17", node_labels.ZONE),
     node_labels.BETA_INSTANCE_TYPE: ("v1.17", node_labels.INSTANCE_TYPE),
 }
+_NO_SELECTOR: Final = "a null labelSelector results in matching no pod"
+#: Paths of pod templates; that of other kinds is "spec.template".
+_TEMPLATES: Final = {"CronJob": "spec.jobTemplate.spec.template", "PodTemplate": "template"}
 
 
 def pod_warnings(message: AnyObject) -> Iterator[str]:
-    """Yield the warnings of a new pod; none for other kinds."""
-    if not isinstance(message, Pod):
-        return
-    spec = message.spec
+    """Yield the warnings of a new pod, or of the pod template of a new object."""
+    if isinstance(message, Pod):
+        yield from _of_spec(message.spec)
+    elif (template := template_of(message)) is not None:
+        path = _TEMPLATES.get(kind_of(message).name, "spec.template")
+        yield from (f"{path}.{text}" for text in _of_spec(template.spec))
+
+
+def _of_spec(spec: PodSpec) -> Iterator[str]:
     for label in sorted(spec.node_selector):
         if advice := _deprecated(label):
             yield f"spec.nodeSelector[{label}]: {advice}"
@@ -36,7 +54,7 @@ def pod_warnings(message: AnyObject) -> Iterator[str]:
         if advice := _deprecated(constraint.topology_key):
             yield f"{path}.topologyKey: {constraint.topology_key} is {advice}"
         if not constraint.HasField("label_selector"):
-            yield f"{path}.labelSelector: a null labelSelector results in matching no pod"
+            yield f"{path}.labelSelector: {_NO_SELECTOR}"
     yield from _fractions("spec.overhead", spec.overhead)
     for field, containers in (
         ("initContainers", spec.init_containers),
@@ -44,6 +62,24 @@ def pod_warnings(message: AnyObject) -> Iterator[str]:
     ):
         for number, container in enumerate(containers):
             yield from _of_container(f"spec.{field}[{number}]", container)
+    if spec.termination_grace_period_seconds < 0:
+        why = "must be >= 0; negative values are invalid and will be treated as 1"
+        yield f"spec.terminationGracePeriodSeconds: {why}"
+    yield from _of_pod_affinity("spec.affinity.podAffinity", spec.affinity.pod_affinity)
+    yield from _of_pod_affinity("spec.affinity.podAntiAffinity", spec.affinity.pod_anti_affinity)
+
+
+def _of_pod_affinity(path: str, affinity: PodAffinity | PodAntiAffinity) -> Iterator[str]:
+    required = affinity.required_during_scheduling_ignored_during_execution
+    preferred = affinity.preferred_during_scheduling_ignored_during_execution
+    for number, term in enumerate(required):
+        if not term.HasField("label_selector"):
+            where = f"requiredDuringSchedulingIgnoredDuringExecution[{number}]"
+            yield f"{path}.{where}.labelSelector: {_NO_SELECTOR}"
+    for number, weighted in enumerate(preferred):
+        if not weighted.pod_affinity_term.HasField("label_selector"):
+            where = f"preferredDuringSchedulingIgnoredDuringExecution[{number}].podAffinityTerm"
+            yield f"{path}.{where}.labelSelector: {_NO_SELECTOR}"
 
 
 def _of_affinity(spec: PodSpec) -> Iterator[str]:
