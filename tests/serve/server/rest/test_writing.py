@@ -214,6 +214,32 @@ async def test_some_kinds_are_replaced_only_in_a_version_that_is_named(kube: Kub
     )
 
 
+async def test_the_namespace_of_an_object_that_has_none_is_ignored(kube: KubeClient) -> None:
+    """Charts name one for all their objects, those of the cluster included."""
+    nodes = "/api/v1/nodes"
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "namespace": "x"}}
+    applied = {**node, "metadata": {"name": "b", "namespace": "x"}}
+    for method, path, body, headers in (
+        ("POST", nodes, node, {}),
+        ("PUT", f"{nodes}/a", node, {}),
+        ("PATCH", f"{nodes}/a", {"metadata": {"namespace": "x"}}, MERGE),
+        ("PATCH", f"{nodes}/b?fieldManager=me", applied, APPLY),
+        ("PATCH", f"{nodes}/b?fieldManager=me", applied, APPLY),
+    ):
+        answer = await kube.request(method, path, body, headers)
+        assert answer.status in (200, 201), answer.json
+        assert "namespace" not in answer.json["metadata"]
+
+
+@pytest.mark.parametrize("field", ["uid", "namespace"])
+async def test_a_patch_cannot_remove_what_names_an_object(kube: KubeClient, field: str) -> None:
+    before = (await kube.request("POST", PODS, manifest(a="1"))).json
+    patch = {"metadata": {field: None, "labels": {"a": "2"}}}
+    patched = (await kube.request("PATCH", f"{PODS}/web", patch, MERGE)).json
+    assert patched["metadata"]["labels"] == {"a": "2"}
+    assert patched["metadata"][field] == before["metadata"][field]
+
+
 async def test_an_update_creates_a_lease_that_is_not_there(kube: KubeClient) -> None:
     leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
     lease = {"metadata": {"name": "a"}, "spec": {"holderIdentity": "me"}}

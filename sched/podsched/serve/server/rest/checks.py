@@ -69,7 +69,7 @@ def check_new(target: Target, message: AnyObject) -> None:
     if metadata.resource_version:
         text = "resourceVersion should not be set on objects to be created"
         raise RestError(500, "", text)
-    _check_namespace(target, message)
+    check_namespace(target, message)
     for field in ("uid", "creation_timestamp", "deletion_timestamp", "generation"):
         metadata.ClearField(field)
     metadata.ClearField("deletion_grace_period_seconds")
@@ -80,9 +80,12 @@ def check_new(target: Target, message: AnyObject) -> None:
         message.ClearField("status")
 
 
-def _check_namespace(target: Target, message: AnyObject) -> None:
+def check_namespace(target: Target, message: AnyObject) -> None:
+    """Complete an object's namespace from its path. Raises ApiError 400 for another one."""
     metadata = message.metadata
     if not target.resource.kind.namespaced:
+        # Manifests of whole applications may name one for all their objects.
+        metadata.namespace = ""
         return
     if metadata.namespace and metadata.namespace != target.namespace:
         raise bad_request(_NAMESPACES)
@@ -110,7 +113,7 @@ def check_replacement(target: Target, message: AnyObject) -> None:
     if metadata.name and metadata.name != target.name:
         raise _name_mismatch(metadata.name, target.name)
     metadata.name = target.name
-    _check_namespace(target, message)
+    check_namespace(target, message)
     version = metadata.resource_version
     if version and not is_version(version):
         found = invalid("metadata.resourceVersion", version[:100], "must be a number")
@@ -222,9 +225,8 @@ def check_identity(target: Target, message: AnyObject, entry: Entry) -> None:
     kind, new, before = target.resource.kind, message.metadata, entry.message.metadata
     if new.name != before.name:
         raise _name_mismatch(new.name, before.name)
-    if new.namespace != before.namespace:
-        raise bad_request(_NAMESPACES)
-    if new.uid != before.uid and not target.subresource:
+    check_namespace(target, message)
+    if new.uid and new.uid != before.uid and not target.subresource:
         raise errors.immutable(kind, before.name, "metadata.uid", new.uid)
     for field in ("creation_timestamp", "deletion_timestamp"):
         copy_field(new, before, field)

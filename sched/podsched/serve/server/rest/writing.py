@@ -30,6 +30,7 @@ from podsched.serve.server.rest.checks import (
     applied_config,
     check_event,
     check_identity,
+    check_namespace,
     check_new,
     check_patch_options,
     check_replacement,
@@ -291,6 +292,7 @@ class Writing:
             size, applied, {"metadata": {}}, config, manager, force=True, version=version
         )
         decoded = await apart(size, read_object, target.resource, content, (), "Warn")
+        check_namespace(target, decoded.message)
         check_event(target, decoded.message)
         set_kubelet_defaults(decoded.message)
         return await self._core.creator.create(decoded.message, dry_run=dry, of_kubernetes=True)
