@@ -50,6 +50,8 @@ WHOLE: Final[Mapping[str, str]] = {
     "PodDisruptionBudget": "selector",
     "ServiceAccount": "imagePullSecrets",
 }
+#: Lists in whose items a client replaces one member by another: it sends "$retainKeys".
+RETAINING: Final = frozenset({"volumes", "resourceClaims", "resourceClaimStatuses"})
 #: Lists of strings that are merged as sets.
 SETS: Final = frozenset({"finalizers", "podCIDRs"})
 _DIRECTIVE: Final = "$patch"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from support.kube_client import KubeClient
 
 
@@ -32,6 +34,23 @@ async def test_a_selector_that_is_replaced_says_so(kube: KubeClient) -> None:
     found, document = await schema(kube, "apis/policy/v1", "PodDisruptionBudget")
     spec = document["components"]["schemas"][found["properties"]["spec"]["$ref"].split("/")[-1]]
     assert spec["properties"]["selector"]["x-kubernetes-patch-strategy"] == "replace"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "member", "strategy"),
+    [
+        ("apis/apps/v1", "Deployment", "strategy", "retainKeys"),
+        ("api/v1", "Pod", "volumes", "merge,retainKeys"),
+        ("api/v1", "Pod", "containers", "merge"),
+    ],
+)
+async def test_a_member_of_which_one_form_replaces_another_says_so(
+    kube: KubeClient, path: str, kind: str, member: str, strategy: str
+) -> None:
+    """kubectl apply would leave the defaults of the former strategy in a Deployment."""
+    found, document = await schema(kube, path, kind)
+    spec = document["components"]["schemas"][found["properties"]["spec"]["$ref"].split("/")[-1]]
+    assert spec["properties"][member]["x-kubernetes-patch-strategy"] == strategy
 
 
 async def test_operations_say_that_the_server_validates_fields(kube: KubeClient) -> None:

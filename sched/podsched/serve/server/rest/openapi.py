@@ -17,13 +17,16 @@ from podsched.serve.server.rest.discovery import MAJOR, MINOR
 from podsched.serve.server.rest.messages import JSON, TEXT, Answer, encode
 from podsched.serve.server.rest.patches import PATCH_TYPES
 from podsched.serve.server.rest.resources import GROUPS, Resource
-from podsched.serve.server.strategic import SETS, WHOLE, merge_key
+from podsched.serve.server.strategic import RETAINING, SETS, WHOLE, merge_key
 from podsched.v1 import objects_pb2
 
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
 _OBJECTS: Final = ("google.protobuf.Struct", "podsched.v1.RawJSON")
 _INTEGERS: Final = {FieldDescriptor.CPPTYPE_INT32: "int32", FieldDescriptor.CPPTYPE_INT64: "int64"}
 _GROUP_VERSION_KIND: Final = "x-kubernetes-group-version-kind"
+_STRATEGY: Final = "x-kubernetes-patch-strategy"
+#: The only member, beside lists, in which a client replaces one member by another.
+_RETAINING: Final = "podsched.v1.DeploymentSpec.strategy"
 _QUERY: Final = ("dryRun", "fieldManager", "fieldValidation")
 #: The HTTP method of each verb, and its name in "x-kubernetes-action".
 _VERBS: Final = {
@@ -190,7 +193,9 @@ def _field(field: FieldDescriptor, schemas: dict[str, Schema]) -> Schema:
     if field.is_repeated:
         return {"type": "array", "items": value, **_patch_strategy(field)}
     if _is_whole(field):
-        return {"allOf": [value], "x-kubernetes-patch-strategy": "replace"}
+        return {"allOf": [value], _STRATEGY: "replace"}
+    if field.full_name == _RETAINING:
+        return {"allOf": [value], _STRATEGY: "retainKeys"}
     return value
 
 
@@ -207,13 +212,14 @@ def _patch_strategy(field: FieldDescriptor) -> Schema:
     if _is_whole(field):
         return {}
     if name in SETS:
-        return {"x-kubernetes-patch-strategy": "merge"}
+        return {_STRATEGY: "merge"}
     message: Any = field.message_type
     names = [inner.json_name for inner in message.fields] if message is not None else []
     key = merge_key(name, [dict.fromkeys(names)])
     if key is None or key not in names:
         return {}
-    return {"x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": key}
+    strategy = "merge,retainKeys" if name in RETAINING else "merge"
+    return {_STRATEGY: strategy, "x-kubernetes-patch-merge-key": key}
 
 
 def _value(field: FieldDescriptor, inner: Any, schemas: dict[str, Schema]) -> Schema:
