@@ -53,6 +53,24 @@ async def test_a_member_of_which_one_form_replaces_another_says_so(
     assert spec["properties"][member]["x-kubernetes-patch-strategy"] == strategy
 
 
+async def test_what_is_stored_without_a_schema_has_kubernetes_one(kube: KubeClient) -> None:
+    """kubectl apply looks up members that differ, such as the defaults of a probe."""
+    _, document = await schema(kube, "api/v1", "Pod")
+    schemas = document["components"]["schemas"]
+
+    def member(found: dict[str, Any], *path: str) -> dict[str, Any]:
+        for name in path:
+            found = schemas[found["$ref"].split("/")[-1]] if "$ref" in found else found
+            found = found["properties"][name]
+        return found
+
+    container = schemas["io.podsched.v1.Container"]
+    assert member(container, "livenessProbe", "httpGet", "scheme") == {"type": "string"}
+    assert member(container, "livenessProbe", "exec", "command")["items"] == {"type": "string"}
+    sources = schemas["io.podsched.v1.Container"]["properties"]["envFrom"]["items"]
+    assert member(sources, "secretRef", "name") == {"type": "string"}
+
+
 async def test_operations_say_that_the_server_validates_fields(kube: KubeClient) -> None:
     _, document = await schema(kube, "apis/policy/v1", "PodDisruptionBudget")
     path = "/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/{name}"

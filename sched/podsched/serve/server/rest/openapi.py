@@ -7,12 +7,13 @@ generators. Fields have no descriptions, because protobuf does not keep comments
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from podsched.api.kubernetes_fields import types_of
 from podsched.serve.server.rest.discovery import MAJOR, MINOR
 from podsched.serve.server.rest.messages import JSON, TEXT, Answer, encode
 from podsched.serve.server.rest.patches import PATCH_TYPES
@@ -44,6 +45,23 @@ _V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobu
 _V2_DOCUMENT: Final = b"\x0a\x032.0"
 
 Schema = dict[str, Any]
+
+_TIME: Final[Schema] = {"type": "string", "format": "date-time"}
+#: Schemas of the types of ``kubernetes_fields`` that are no messages.
+_SCALARS: Final[Mapping[str, Schema]] = {
+    "int": {"type": "integer"},
+    "bool": {"type": "boolean"},
+    "string": {"type": "string"},
+    "bytes": {"type": "string", "format": "byte"},
+    "Time": _TIME,
+    "MicroTime": _TIME,
+    "Quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    "IntOrString": {
+        "oneOf": [{"type": "integer"}, {"type": "string"}],
+        "format": "int-or-string",
+    },
+    "RawExtension": {"type": "object"},
+}
 
 
 def _version_2(accept: str) -> Answer:
@@ -189,7 +207,8 @@ def _field(field: FieldDescriptor, schemas: dict[str, Schema]) -> Schema:
     if message is not None and message.GetOptions().map_entry:
         values = _value(field, message.fields_by_name["value"], schemas)
         return {"type": "object", "additionalProperties": values}
-    value = _value(field, field, schemas)
+    form = _form_of(field)
+    value = _of_form(form, schemas) if form else _value(field, field, schemas)
     if field.is_repeated:
         return {"type": "array", "items": value, **_patch_strategy(field)}
     if _is_whole(field):
@@ -228,9 +247,9 @@ def _value(field: FieldDescriptor, inner: Any, schemas: dict[str, Schema]) -> Sc
     options: Any = field.GetOptions()
     form = options.Extensions[objects_pb2.format]
     if form == objects_pb2.FORMAT_INT_OR_STRING:
-        return {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"}
+        return _SCALARS["IntOrString"]
     if form == objects_pb2.FORMAT_QUANTITY:
-        return {"oneOf": [{"type": "string"}, {"type": "number"}]}
+        return _SCALARS["Quantity"]
     if inner.cpp_type in _INTEGERS:
         return {"type": "integer", "format": _INTEGERS[inner.cpp_type]}
     if inner.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
@@ -238,9 +257,36 @@ def _value(field: FieldDescriptor, inner: Any, schemas: dict[str, Schema]) -> Sc
     return {"type": "string"}
 
 
+def _form_of(field: FieldDescriptor) -> str:
+    """Return Kubernetes' type of what is stored without a schema, of a list's items; or ""."""
+    message: Any = field.message_type
+    parent: Any = field.containing_type
+    if message is None or message.full_name not in _OBJECTS:
+        return ""
+    return types_of(parent.name).get(field.json_name, "").removesuffix("[]")
+
+
+def _of_form(form: str, schemas: dict[str, Schema]) -> Schema:
+    """Return the schema of a type of Kubernetes.
+
+    Without its members, kubectl apply cannot compute a patch, and warns of it.
+    """
+    if form in _SCALARS:
+        return _SCALARS[form]
+    if form.endswith("[]"):
+        return {"type": "array", "items": _of_form(form[:-2], schemas)}
+    if form.endswith("{}"):
+        return {"type": "object", "additionalProperties": _of_form(form[:-2], schemas)}
+    name = f"io.k8s.{form}"
+    if name not in schemas:
+        members = {member: _of_form(inner, schemas) for member, inner in types_of(form).items()}
+        schemas[name] = {"type": "object", "properties": members}
+    return _reference(name)
+
+
 def _of_message(message: Any, schemas: dict[str, Schema]) -> Schema:
     if message.full_name == _TIMESTAMP:
-        return {"type": "string", "format": "date-time"}
+        return _SCALARS["Time"]
     if message.full_name in _OBJECTS:
         return {"type": "object"}
     name = f"io.podsched.v1.{message.name}"
