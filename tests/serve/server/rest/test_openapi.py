@@ -26,6 +26,7 @@ async def test_a_list_says_how_it_is_patched(kube: KubeClient) -> None:
     spec = document["components"]["schemas"][found["properties"]["spec"]["$ref"].split("/")[-1]]
     containers = spec["properties"]["containers"]
     assert containers["x-kubernetes-patch-merge-key"] == "name"
+    assert spec["properties"]["hostAliases"]["x-kubernetes-patch-merge-key"] == "ip"
     assert "x-kubernetes-patch-strategy" not in spec["properties"]["tolerations"]
 
 

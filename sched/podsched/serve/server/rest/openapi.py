@@ -233,7 +233,11 @@ def _patch_strategy(field: FieldDescriptor) -> Schema:
     if name in SETS:
         return {_STRATEGY: "merge"}
     message: Any = field.message_type
-    names = [inner.json_name for inner in message.fields] if message is not None else []
+    names: Sequence[str] = []
+    if form := _form_of(field):
+        names = list(types_of(form))
+    elif message is not None:
+        names = [inner.json_name for inner in message.fields]
     key = merge_key(name, [dict.fromkeys(names)])
     if key is None or key not in names:
         return {}
