@@ -240,6 +240,17 @@ async def test_a_patch_cannot_remove_what_names_an_object(kube: KubeClient, fiel
     assert patched["metadata"][field] == before["metadata"][field]
 
 
+async def test_a_replacement_needs_a_name(kube: KubeClient) -> None:
+    await kube.request("POST", PODS, manifest())
+    for method, headers in (("PUT", {}), ("PATCH", MERGE)):
+        nameless = manifest() | {"metadata": {"name": None}}
+        answer = await kube.request(method, f"{PODS}/web", nameless, headers)
+        assert (answer.status, answer.json["message"]) == (
+            400,
+            "the name of the object (web based on URL) was undeterminable: name must be provided",
+        )
+
+
 async def test_an_update_creates_a_lease_that_is_not_there(kube: KubeClient) -> None:
     leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
     lease = {"metadata": {"name": "a"}, "spec": {"holderIdentity": "me"}}

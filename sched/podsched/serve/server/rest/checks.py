@@ -56,8 +56,7 @@ def applied_config(target: Target, request: Request) -> dict[str, Any]:
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     name = metadata.setdefault("name", target.name)
-    if name != target.name:
-        raise _name_mismatch(name, target.name)
+    _check_name(name, target.name)
     if resource.kind.namespaced:
         metadata.setdefault("namespace", target.namespace)
     return {**config, "metadata": metadata}
@@ -110,9 +109,7 @@ def check_event(target: Target, message: AnyObject, old: AnyObject | None = None
 def check_replacement(target: Target, message: AnyObject) -> None:
     """Raise ApiError for an object that does not fit the path of a PUT."""
     kind, metadata = target.resource.kind, message.metadata
-    if metadata.name and metadata.name != target.name:
-        raise _name_mismatch(metadata.name, target.name)
-    metadata.name = target.name
+    _check_name(metadata.name, target.name)
     check_namespace(target, message)
     version = metadata.resource_version
     if version and not is_version(version):
@@ -132,10 +129,13 @@ def check_version(target: Target, message: AnyObject) -> None:
         raise RestError(422, "Invalid", shown, details)
 
 
-def _name_mismatch(name: str, wanted: str) -> ApiError:
-    return bad_request(
-        f"the name of the object ({name}) does not match the name on the URL ({wanted})"
-    )
+def _check_name(name: str, wanted: str) -> None:
+    if not name:
+        why = "was undeterminable: name must be provided"
+        raise bad_request(f"the name of the object ({wanted} based on URL) {why}")
+    if name != wanted:
+        why = f"does not match the name on the URL ({wanted})"
+        raise bad_request(f"the name of the object ({name}) {why}")
 
 
 def uid_mismatch(target: Target, wanted: str, actual: str) -> ApiError:
@@ -223,8 +223,7 @@ def read_patched(
 def check_identity(target: Target, message: AnyObject, entry: Entry) -> None:
     """Raise ApiError for a patch that changes the object's name, namespace or uid."""
     kind, new, before = target.resource.kind, message.metadata, entry.message.metadata
-    if new.name != before.name:
-        raise _name_mismatch(new.name, before.name)
+    _check_name(new.name, before.name)
     check_namespace(target, message)
     if new.uid and new.uid != before.uid and not target.subresource:
         raise errors.immutable(kind, before.name, "metadata.uid", new.uid)
