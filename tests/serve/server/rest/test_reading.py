@@ -93,6 +93,22 @@ async def test_the_table_of_runtime_classes_has_their_handlers(
     [
         ("fieldSelector=spec.hostname%3Dx", 400, "field label not supported: spec.hostname"),
         ("resourceVersionMatch=Exact", 422, "forbidden unless resourceVersion is provided"),
+        (
+            "resourceVersionMatch=Some&continue=x&sendInitialEvents=true",
+            422,
+            "[resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless "
+            "resourceVersion is provided, resourceVersionMatch: Forbidden: resourceVersionMatch is "
+            "forbidden when continue is provided, resourceVersionMatch: Unsupported value: "
+            '"Some": supported values: "Exact", "NotOlderThan", "", sendInitialEvents: '
+            "Forbidden: sendInitialEvents is forbidden for list]",
+        ),
+        (
+            "watch=1&sendInitialEvents=true&resourceVersionMatch=Exact",
+            422,
+            "[resourceVersionMatch: Forbidden: sendInitialEvents requires setting "
+            "resourceVersionMatch to NotOlderThan, resourceVersionMatch: Unsupported value: "
+            '"Exact": supported values: "NotOlderThan"]',
+        ),
         ("limit=many", 400, "limit"),
         ("continue=garbage", 400, "continue key is not valid"),
     ],

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from podsched.api.selectors import SelectorError, parse_selector
-from podsched.serve.server.rest.failures import RestError, bad_request, failed_option
+from podsched.serve.server.errors import Violation
+from podsched.serve.server.rest.failures import RestError, bad_request, failed_options
 
 _FALSE: Final = frozenset({"0", "false", "f", "F", "FALSE", "False"})
 #: These numbers are int64 in Kubernetes.
 _LARGEST: Final = 2**63 - 1
+_CONTINUED: Final = "resourceVersionMatch is forbidden when continue is provided"
 
 Query = Mapping[str, str]
 
@@ -100,49 +102,45 @@ def version_of(query: Query, *, watch: bool = False) -> int | None:
 
 
 def _check(query: Query, match: str, *, watch: bool, initial: bool | None) -> None:
-    """Raise RestError 422 for combinations of options that Kubernetes refuses.
+    """Raise RestError 422 for combinations of options that Kubernetes refuses; it names all.
 
     Source: ValidateListOptions of k8s.io/apimachinery/pkg/apis/meta/internalversion/validation.
     """
+    problems = [*(_of_watch if watch else _of_list)(query, match, initial)]
+    if problems:
+        raise failed_options("ListOptions", *problems)
+
+
+def _of_list(query: Query, match: str, initial: bool | None) -> Iterator[Violation]:
     version = query.get("resourceVersion", "")
-    if initial is not None and not watch:
-        raise _refused("sendInitialEvents", "sendInitialEvents is forbidden for list")
-    if initial is not None and not match:
-        raise _refused(
-            "resourceVersionMatch",
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        )
-    if watch:
-        _check_watch(match, initial=initial)
-        return
-    if not match:
-        return
-    if query.get("continue"):
-        raise _refused("resourceVersionMatch", "resourceVersionMatch is forbidden for continue")
-    if not version:
-        text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-        raise _refused("resourceVersionMatch", text)
-    if match not in ("Exact", "NotOlderThan"):
-        raise _unsupported(match, '"Exact", "NotOlderThan", ""')
+    if match and not version:
+        yield _refused("resourceVersionMatch is forbidden unless resourceVersion is provided")
+    if match and query.get("continue"):
+        yield _refused(_CONTINUED)
+    if match not in ("", "Exact", "NotOlderThan"):
+        yield _unsupported(match, '"Exact", "NotOlderThan", ""')
     if match == "Exact" and version == "0":
-        text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-        raise _refused("resourceVersionMatch", text)
+        yield _refused('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+    if initial is not None:
+        yield _refused("sendInitialEvents is forbidden for list", "sendInitialEvents")
 
 
-def _check_watch(match: str, *, initial: bool | None) -> None:
-    if not match:
-        return
-    if initial is None:
+def _of_watch(query: Query, match: str, initial: bool | None) -> Iterator[Violation]:
+    if initial is not None and match != "NotOlderThan":
+        yield _refused("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+    if match and initial is None:
         why = "is forbidden for watch unless sendInitialEvents is provided"
-        raise _refused("resourceVersionMatch", f"resourceVersionMatch {why}")
-    if match != "NotOlderThan":
-        raise _unsupported(match, '"NotOlderThan"')
+        yield _refused(f"resourceVersionMatch {why}")
+    if match not in ("", "NotOlderThan"):
+        yield _unsupported(match, '"NotOlderThan"')
+    if match and query.get("continue"):
+        yield _refused(_CONTINUED)
 
 
-def _refused(field: str, text: str) -> Exception:
-    return failed_option("ListOptions", field, "Forbidden", text)
+def _refused(text: str, field: str = "resourceVersionMatch") -> Violation:
+    return Violation(field, f"Forbidden: {text}", "Forbidden")
 
 
-def _unsupported(value: str, supported: str) -> Exception:
-    text = f'"{value[:100]}": supported values: {supported}'
-    return failed_option("ListOptions", "resourceVersionMatch", "Unsupported value", text)
+def _unsupported(value: str, supported: str) -> Violation:
+    text = f'Unsupported value: "{value[:100]}": supported values: {supported}'
+    return Violation("resourceVersionMatch", text, "Unsupported value")
