@@ -85,6 +85,9 @@ async def test_an_owner_is_scaled(kube: KubeClient) -> None:
     assert (await kube.request("POST", sets, owner)).status == 201
     scale = (await kube.get(f"{sets}/web/scale")).json
     assert (scale["spec"], scale["status"]["selector"]) == ({"replicas": 1}, "app=web")
+    assert scale["metadata"]["creationTimestamp"] == "2023-11-14T22:13:20Z"
+    of_another = {**scale, "metadata": {"name": "web", "uid": "of-a-deleted-one"}}
+    assert (await kube.request("PUT", f"{sets}/web/scale", of_another)).status == 409
     scale["spec"]["replicas"] = 3
     assert (await kube.request("PUT", f"{sets}/web/scale", scale)).json["spec"] == {"replicas": 3}
     assert (await kube.get(f"{sets}/web")).json["spec"]["replicas"] == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from podsched.api import codec
 from podsched.api.columns import replicas
 from podsched.api.field_errors import invalid
 from podsched.api.kinds import KINDS
@@ -18,7 +19,7 @@ from podsched.serve.server.errors import ApiError
 from podsched.serve.server.mutations import only_entry
 from podsched.serve.server.pods import EVICTED
 from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, member
-from podsched.serve.server.rest.checks import deletion_error, storage_error
+from podsched.serve.server.rest.checks import deletion_error, storage_error, uid_mismatch
 from podsched.serve.server.rest.deleting import options_of
 from podsched.serve.server.rest.failures import RestError, bad_request
 from podsched.serve.server.rest.large_bodies import apart, parsed_body
@@ -137,7 +138,7 @@ class Subresources:
                 return dict(content)
 
         def make(entry: Entry) -> AnyObject:
-            return _scaled(entry, change(_scale(entry)))
+            return _scaled(target, entry, change(_scale(entry)))
 
         kind = target.resource.kind
         entry = await self._core.rewriter.rewrite(
@@ -179,6 +180,7 @@ def _scale(entry: Entry) -> dict[str, Any]:
         "namespace": metadata.namespace,
         "uid": metadata.uid,
         "resourceVersion": str(entry.revision),
+        "creationTimestamp": codec.format_time(metadata.creation_timestamp),
     }
     status = {"replicas": message.status.replicas, "selector": str(selector)}
     wanted = replicas(message)
@@ -191,9 +193,12 @@ def _scale(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _scaled(entry: Entry, scale: dict[str, Any]) -> AnyObject:
+def _scaled(target: Target, entry: Entry, scale: dict[str, Any]) -> AnyObject:
     """Return a copy of a workload with the replicas of a ``Scale``. Raises ApiError."""
     message: Any = entry.decode()
+    uid = str(member(scale, "metadata").get("uid") or message.metadata.uid)
+    if uid != message.metadata.uid:
+        raise uid_mismatch(target, uid, message.metadata.uid)
     wanted = member(scale, "spec").get("replicas", 0)
     if type(wanted) is not int or not 0 <= wanted < 2**31:
         found = invalid("spec.replicas", wanted, "must be greater than or equal to 0")
