@@ -241,3 +241,15 @@ async def test_a_deleted_job_keeps_its_pods_unless_the_request_says_otherwise(
         found = list(stored.metadata.finalizers)
     assert found == held_by
     assert ("pods are preserved" in answer.headers.get("warning", "")) is (options == "")
+
+
+@pytest.mark.parametrize("whole", [False, True])
+async def test_a_job_whose_pods_are_deleted_first_does_not_keep_them_if_it_is_deleted_again(
+    world: World, kube: KubeClient, whole: bool
+) -> None:
+    await kube.request("POST", JOBS, job())
+    await kube.request("DELETE", f"{JOBS}/count?propagationPolicy=Foreground")
+    await world.core.reflector.wait_until_fresh()
+    await kube.request("DELETE", JOBS if whole else f"{JOBS}/count")
+    left = (await kube.get(f"{JOBS}/count")).json
+    assert left["metadata"]["finalizers"] == ["foregroundDeletion"]

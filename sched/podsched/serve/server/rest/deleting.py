@@ -9,10 +9,13 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import Kind
+from podsched.api.owners import FOREGROUND_FINALIZER
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.call_warnings import add_warnings
 from podsched.serve.server.core import ServerCore
+from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError, Violation
 from podsched.serve.server.rest.bodies import dry_run
 from podsched.serve.server.rest.checks import deletion_error
@@ -129,6 +132,11 @@ def _check_policy(policy: str, orphan: Any) -> None:
         raise failed_options(_OPTIONS, *problems)
 
 
+def _deletes_dependents(entry: Entry | None) -> bool:
+    """Return whether an earlier deletion waits for the dependents: no default changes that."""
+    return entry is not None and FOREGROUND_FINALIZER in entry.message.metadata.finalizers
+
+
 class Deleting:
     """Answers deletions. Methods raise ApiError."""
 
@@ -142,9 +150,11 @@ class Deleting:
         form = form_of(request.headers.get("accept"), Form.TABLE, Form.PARTIAL)
         kind = resource.kind
         rights().check("delete", kind, target.namespace, target.name)
-        options = (await DeleteOptions.of(request)).for_kind(kind)
+        asked = await DeleteOptions.of(request)
+        options = asked.for_kind(kind)
+        known = self._core.cache.get(kind, local_key(kind, target.namespace, target.name))
         wanted = v1.DeleteRequest(kind=kind.name, namespace=target.namespace, name=target.name)
-        options.fill(wanted)
+        (asked if _deletes_dependents(known) else options).fill(wanted)
         try:
             entry = await self._core.deleter.delete_in_two_steps(wanted, dry_run=options.dry_run)
         except ApiError as error:
@@ -160,12 +170,13 @@ class Deleting:
         resource = target.resource
         rights().check("deletecollection", resource.kind, target.namespace)
         query = ListOptions.of(request.query)
-        options = (await DeleteOptions.of(request)).for_kind(resource.kind)
+        asked = await DeleteOptions.of(request)
+        options = asked.for_kind(resource.kind)
         page = await self._reading.page(target, query, "deletecollection")
         for entry in page.entries:
             one = v1.DeleteRequest(kind=resource.kind.name)
             one.namespace, _, one.name = entry.key.rpartition("/")
-            options.fill(one)
+            (asked if _deletes_dependents(entry) else options).fill(one)
             try:
                 # The right to delete the collection includes each of its objects.
                 await self._core.deleter.delete_in_two_steps(one, dry_run=options.dry_run)
