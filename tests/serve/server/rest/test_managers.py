@@ -42,6 +42,18 @@ def env_of(content: Content) -> Any:
     return content["spec"]["containers"][0].get("env")
 
 
+def test_a_reference_is_owned_as_a_whole() -> None:
+    """Its members make sense only together."""
+    key = {"name": "passwords", "key": "a"}
+    variable = {"name": "x", "valueFrom": {"secretKeyRef": key}}
+    live = apply(NEW, {"spec": {"containers": [{"name": "a", "env": [variable]}]}})
+    other = {"name": "x", "valueFrom": {"secretKeyRef": {**key, "optional": True}}}
+    with pytest.raises(RestError) as refused:
+        apply(live, {"spec": {"containers": [{"name": "a", "env": [other]}]}}, "two")
+    [cause] = (refused.value.details or {})["causes"]
+    assert cause["field"].endswith('.env[name="x"].valueFrom.secretKeyRef')
+
+
 # ---------------------------------------------------------------------- what is removed
 
 

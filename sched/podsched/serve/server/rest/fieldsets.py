@@ -34,11 +34,17 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "flavorsUsage": ("name",),
 }
 _PORTS: Final = (("containerPort", "protocol"), ("port", "protocol"))
-#: Maps that are owned as one value.
+#: Maps that are owned as one value: structType or mapType "atomic" of the types.
 _ATOMIC: Final = frozenset(
     {
-        *("selector", "labelSelector", "nodeSelector", "namespaceSelector"),
-        *("claimRef", "roleRef", "nodeLabels"),
+        *("selector", "labelSelector", "nodeSelector", "namespaceSelector", "scopeSelector"),
+        *("claimRef", "roleRef", "nodeLabels", "nodeTopology", "dataSource", "controllerRef"),
+        *("secretRef", "fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef"),
+        *("fileKeyRef", "controllerPublishSecretRef", "controllerExpandSecretRef"),
+        *("nodeStageSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"),
+        *("involvedObject", "regarding", "related", "targetRef"),
+        # Node selectors and their terms; of pods, a list has one of these names.
+        *("required", "requiredDuringSchedulingIgnoredDuringExecution", "preference"),
     }
 )
 _ABSENT: Final = object()
