@@ -114,7 +114,6 @@ class Registry:
 
     def _status_step(self, kind: Kind, message: AnyObject, entry: Entry) -> Step | None:
         updated = self._admitted_status(kind, message, entry.message, "update")
-        check_change(kind, entry.message, updated)
         return None if updated == entry.message else Step(encoded(kind, updated))
 
     def _admitted_status(
@@ -122,6 +121,7 @@ class Registry:
     ) -> AnyObject:
         updated = admit_status(kind, message, old, now=self._now(), sources=self._sources)
         check_status(kind, old, updated, verb)
+        check_change(kind, old, updated)
         return updated
 
     async def patch(
