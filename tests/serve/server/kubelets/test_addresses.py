@@ -33,7 +33,7 @@ def node(*addresses: tuple[str, str], port: Any = None) -> Node:
     [
         ("127.0.0.1", "loopback"), ("::1", "loopback"), ("::ffff:127.0.0.1", "loopback"),
         ("169.254.169.254", "link-local"), ("fe80::1", "link-local"),
-        ("fe80::1%eth0", "link-local"),
+        ("fe80::1%eth0", "link-local"), ("fd00::1%x@[::1", "zone"),
         ("::ffff:169.254.169.254", "link-local"),
         ("224.0.0.1", "multicast"), ("ff02::1", "multicast"),
         ("0.0.0.0", "unspecified"), ("::", "unspecified"), ("255.255.255.255", "broadcast"),

@@ -111,10 +111,10 @@ async def _resolved(host: str) -> list[str]:
 
 def refusal(ip: str, port: int, own_ports: Collection[int] = ()) -> str:
     """Return why nothing is sent to an address, "" if it may be. own_ports: of this process."""
-    try:
-        address = ipaddress.ip_address(ip)
-    except ValueError:  # with a zone, as link-local addresses have
-        return "it is link-local"
+    if "%" in ip:
+        # A zone may be any text: that of "fd00::1%@[::1" makes a URL one of another host.
+        return "it has a zone, as link-local addresses have"
+    address = ipaddress.ip_address(ip)
     #: ffff:127.0.0.1 reaches the same host as 127.0.0.1.
     mapped = getattr(address, "ipv4_mapped", None) or address
     for name in ("loopback", "link_local", "multicast", "unspecified"):
