@@ -12,7 +12,12 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from podsched.api.reasons import StatusCode
 from podsched.lib.certificates import Request, certify, new_authority
 from podsched.serve.server.access.authentication import CallAuthenticator, no_authentication
-from podsched.serve.server.access.identity import AUTHENTICATED, MASTERS, Authentication
+from podsched.serve.server.access.identity import (
+    AUTHENTICATED,
+    MASTERS,
+    Authentication,
+    TokenRejected,
+)
 from podsched.serve.server.access.jwt import JwtVerifier
 from podsched.serve.server.access.settings import JwtSettings
 from podsched.serve.server.access.tokens import TokenFile, append
@@ -130,3 +135,12 @@ def test_certificates_count_only_where_they_are_verified(tmp_path: Path) -> None
     authenticate = CallAuthenticator(tokens=TokenFile(str(tokens)))
     with pytest.raises(ApiError, match="has no bearer token"):
         authenticate(Connection(pem))
+
+
+def test_a_token_that_has_expired_is_no_ones(tmp_path: Path) -> None:
+    """Also for a TokenReview, by which kubelets and other servers accept callers."""
+    tokens = tmp_path / "tokens"
+    append(tokens, "alices", "alice", (), datetime(2020, 1, 1, tzinfo=UTC))
+    authenticate = CallAuthenticator(tokens=TokenFile(str(tokens)))
+    with pytest.raises(TokenRejected, match="has expired"):
+        authenticate.of_token("alices")

@@ -8,6 +8,7 @@ TOKEN". It is ignored if the connection has a certificate. Anonymous callers are
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -94,6 +95,13 @@ class CallAuthenticator:
 
         Raises TokenRejected.
         """
+        identity = self._identity_of(token, audiences)
+        # A review of a token has no other check; identities are kept longer than they are valid.
+        if identity.expires <= time.time():
+            raise TokenRejected("the credential has expired")
+        return identity
+
+    def _identity_of(self, token: str, audiences: Sequence[str]) -> Identity:
         identity = self._tokens.identity_of(token) if self._tokens is not None else None
         if identity is None and self._bootstrap is not None:
             identity = self._bootstrap.identity_of(token)
