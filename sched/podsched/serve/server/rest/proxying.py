@@ -204,6 +204,9 @@ def _proxied_answer(
     where: Endpoint | PodPort, response: aiohttp.ClientResponse, held: ExitStack
 ) -> Answer:
     held.callback(response.close)
+    if response.status < 200:
+        # What follows would have no length, and be read as answers to other requests.
+        raise KubeletError(f"{where} answered {response.status}", response.status)
     shown = {n: v for n, v in response.headers.items() if n.lower() in _OF_ANSWERS}
     kind = response.headers.get("Content-Type", "application/octet-stream")
     pieces = pieces_of(where, response)
