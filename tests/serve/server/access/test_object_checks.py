@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.api.objects import ClusterRole, Pod
+from podsched.api.objects import ClusterRole, Pod, ReplicaSet
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.pipeline import Pipeline
@@ -78,3 +78,45 @@ async def test_the_verb_use_permits_the_class_that_it_names(submitting: World) -
 
 async def test_without_authentication_every_priority_class_is_for_everyone(world: World) -> None:
     await world.core.creator.create(critical())
+
+
+@pytest.fixture
+async def editing(world: World) -> World:
+    """Bob may edit what is in the namespace default."""
+    await world.core.creator.create(binding_of("edit", "bob", "default"))
+    await world.core.reflector.wait_until_fresh()
+    return world
+
+
+def replica_set(node_name: str = "") -> ReplicaSet:
+    item = ReplicaSet()
+    item.metadata.name, item.metadata.namespace = "web", "default"
+    item.spec.selector.match_labels["app"] = "web"
+    item.spec.template.metadata.labels["app"] = "web"
+    item.spec.template.spec.containers.add(name="c", image="i")
+    item.spec.template.spec.node_name = node_name
+    return item
+
+
+BINDS = 'pods "web" is forbidden: User "bob" cannot create resource "pods/binding"'
+
+
+async def test_who_may_not_bind_creates_no_workload_that_binds_its_pods(editing: World) -> None:
+    """The leader makes the pods, and it may bind them."""
+    with calling(editing.core, BOB), pytest.raises(ApiError, match=BINDS):
+        await editing.core.creator.create(replica_set("worker-1"))
+
+
+async def test_who_may_not_bind_changes_no_workload_into_one_that_does(editing: World) -> None:
+    with calling(editing.core, BOB):
+        await editing.core.creator.create(replica_set())
+        with pytest.raises(ApiError, match=BINDS):
+            await editing.core.registry.update(replica_set("worker-1"))
+
+
+async def test_who_may_not_bind_changes_the_rest_of_a_workload_that_does(editing: World) -> None:
+    created = replica_set("worker-1")
+    await editing.core.creator.create(created)
+    created.spec.replicas = 3
+    with calling(editing.core, BOB):
+        await editing.core.registry.update(created)

@@ -2,6 +2,7 @@
 
     a pod with a node         also needs create pods/binding: otherwise creating would be binding;
                               a kubelet may create its own mirror pods (``nodes``)
+    a template with a node    likewise, because controllers make its pods with their own rights
     a pod of a system class   also needs the verb use on that PriorityClass, outside kube-system
     an RBAC object            must not grant rights that its author lacks (``check_grant``), also by
                               its labels, by which other roles aggregate it
@@ -22,6 +23,7 @@ from typing import cast
 
 from podsched.api.field_errors import FieldError, forbidden
 from podsched.api.kinds import KINDS, Kind
+from podsched.api.kubelet_defaults import template_of
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import (
     AnyObject,
@@ -44,7 +46,7 @@ from podsched.serve.server.access.rules import MAX_RIGHTS, Rule, not_covered
 from podsched.serve.server.certificate_requests import check_decision
 from podsched.serve.server.entries import Entry
 
-_CLASS = KINDS["PriorityClass"]
+_CLASS, _POD = KINDS["PriorityClass"], KINDS["Pod"]
 _SYSTEM = "kube-system"
 _RBAC = (Role, ClusterRole, RoleBinding, ClusterRoleBinding)
 #: Max missing rights that an error names.
@@ -61,9 +63,15 @@ def check_creation(kind: Kind, new: AnyObject) -> None:
     own.check("create", kind, namespace)
     if own.node is not None:
         own.node.check_creation(kind, new, own.uid_of_node)
-    elif isinstance(new, Pod) and new.spec.node_name:
+    elif _named_node(new):
         # Its creation binds it. Kubernetes asks for no right beyond that to create pods.
-        own.check("create", kind, namespace, metadata.name, "binding")
+        own.check("create", _POD, namespace, metadata.name, "binding")
+
+
+def _named_node(item: AnyObject) -> str:
+    """Return the node that a pod, or the template of a workload's pods, has; "" for none."""
+    described = item if isinstance(item, Pod) else template_of(item)
+    return str(described.spec.node_name) if described is not None else ""
 
 
 def check_new(kind: Kind, new: AnyObject) -> None:
@@ -97,6 +105,8 @@ def check_change(kind: Kind, old: AnyObject, new: AnyObject) -> None:
         return
     if own.node is not None:
         own.node.check_change(kind, old, new)
+    elif not isinstance(new, Pod) and _named_node(new) not in ("", _named_node(old)):
+        own.check("create", _POD, new.metadata.namespace, new.metadata.name, "binding")
     if isinstance(new, _RBAC) and _granting(new) != _granting(old):
         check_grant(own, kind, new, old)
 
