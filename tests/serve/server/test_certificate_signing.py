@@ -40,7 +40,8 @@ SERVING = ("digital signature", "server auth")
 class Signing:
     """A server's signer, with two authorities."""
 
-    def __init__(self, world: World, directory: Path) -> None:
+    def __init__(self, world: World, directory: Path, serving: str = "serving") -> None:
+        """serving: the name of the authority that signs serving certificates."""
         self.world = world
         self.clients, self.servers = new_authority("a", 10), new_authority("b", 10)
         for name, pair in (("ca", self.clients), ("serving", self.servers)):
@@ -49,8 +50,8 @@ class Signing:
         settings = SigningSettings(
             signing_cert=str(directory / "ca.crt"),
             signing_key=str(directory / "ca.key"),
-            serving_cert=str(directory / "serving.crt"),
-            serving_key=str(directory / "serving.key"),
+            serving_cert=str(directory / f"{serving}.crt"),
+            serving_key=str(directory / f"{serving}.key"),
         )
         core = world.core
         self.signer = CertificateSigner(
@@ -224,6 +225,16 @@ async def test_a_serving_certificate_waits_for_the_node_to_have_the_address(
     assert states(await signing.ask(KUBELET, KUBELET_SERVING, hosts=("10.0.0.1",))) == []
     await signing.register("n1", "10.0.0.1")
     assert issued(await signing.look())
+
+
+async def test_no_serving_certificate_is_approved_under_the_authority_of_clients(
+    world: World, tmp_path: Path
+) -> None:
+    """Its addresses are what the node says: it could be that of the API server."""
+    signing = Signing(world, tmp_path, serving="ca")
+    await signing.register("n1", "10.0.0.1")
+    assert states(await signing.ask(KUBELET, KUBELET_SERVING, hosts=("10.0.0.1",))) == []
+    assert issued(await signing.approve())
 
 
 @pytest.mark.parametrize("hosts", [("n2",), ("10.0.0.2",), ("10.0.0.3",), ("kubernetes",)])

@@ -13,7 +13,8 @@ gets a certificate for this node alone.
 
 Kubernetes' controllers approve no serving certificate: a kubelet says itself which addresses it
 has. Here they are signed by an authority that only API servers trust, and only for kubelets, so a
-wrong address is of no use elsewhere. Source: pkg/controller/certificates, v1.36.
+wrong address is of no use elsewhere. Without such an authority they wait, too. Source:
+pkg/controller/certificates, v1.36.
 """
 
 from __future__ import annotations
@@ -252,6 +253,9 @@ class CertificateSigner:
 
     def _serving_refusal(self, item: CertificateSigningRequest, request: SigningRequest) -> str:
         name = request.user.removeprefix(NODE_PREFIX)
+        if len({pair.certificate for pair in self._authorities.values()}) == 1:
+            # Clients of API servers trust it: a kubelet could pretend to be an API server.
+            return "serving certificates have no authority of their own"
         if item.spec.username != request.user or NODES not in item.spec.groups:
             return "a serving certificate is approved only for the node that requests it"
         if self._cache.get(_NODE, name) is None:

@@ -82,7 +82,10 @@ class SigningSettings:
         "", "FILE", _SIGNING, names="--cluster-signing-kubelet-serving-cert-file"
     )
     """Certificate of the authority that signs the serving certificates of kubelets; by default
-    --cluster-signing-cert-file. Take one that is used for nothing else."""
+    --cluster-signing-cert-file.
+
+    Take one that is used for nothing else: only then are they approved at once.
+    """
     serving_key: str = flag(
         "", "FILE", _SIGNING, names="--cluster-signing-kubelet-serving-key-file"
     )
