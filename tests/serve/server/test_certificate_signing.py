@@ -260,6 +260,17 @@ async def test_requests_of_other_signers_are_left_to_others(signing: Signing) ->
     assert not (await signing.approve()).status.certificate
 
 
+async def test_no_signer_is_asked_for_a_client_who_may_do_everything(signing: Signing) -> None:
+    with pytest.raises(ApiError, match="signer with system:masters group is not allowed"):
+        await signing.ask(
+            BOOTSTRAP,
+            "kubernetes.io/kube-apiserver-client",
+            user="admin",
+            groups=("staff", "system:masters"),
+            usages=CLIENT,
+        )
+
+
 async def test_old_requests_are_removed(signing: Signing) -> None:
     await signing.make_token()
     await signing.ask(BOOTSTRAP)

@@ -19,7 +19,7 @@ from podsched.api.objects import CertificateSigningRequest, timestamp
 from podsched.api.validation.certificates import APPROVED, DENIED
 from podsched.lib.certificate_error import CertificateError
 from podsched.serve.server import errors
-from podsched.serve.server.access.identity import Identity
+from podsched.serve.server.access.identity import MASTERS, Identity
 from podsched.serve.server.access.rights import Rights
 
 REQUESTS: Final = KINDS["CertificateSigningRequest"]
@@ -27,6 +27,7 @@ GROUP: Final = REQUESTS.group
 APPROVAL: Final = "approval"
 #: Max requests at a time: those that are finished are removed after an hour.
 MAX_REQUESTS: Final = 5000
+_API_CLIENT: Final = "kubernetes.io/kube-apiserver-client"
 _DECISIONS: Final = frozenset({APPROVED, DENIED})
 
 
@@ -47,14 +48,21 @@ def complete(item: CertificateSigningRequest, caller: Identity, present: int) ->
 
 
 def request_errors(item: CertificateSigningRequest) -> list[FieldError]:
-    """Return an error if the request inside cannot be read."""
+    """Return an error if the request inside cannot be read.
+
+    Raises ApiError if it asks for more than its signer may give, as Kubernetes' admission plugin
+    CertificateSubjectRestriction.
+    """
     # Only servers that get such requests import the library.
     from podsched.lib.certificates import read_signing_request
 
     try:
-        read_signing_request(base64.b64decode(item.spec.request))
+        asked = read_signing_request(base64.b64decode(item.spec.request))
     except (CertificateError, ValueError) as error:
         return [invalid("spec.request", "", str(error))]
+    if item.spec.signer_name == _API_CLIENT and MASTERS in asked.groups:
+        why = f"use of {_API_CLIENT} signer with {MASTERS} group is not allowed"
+        raise errors.forbidden(REQUESTS, item.metadata.name, why)
     return []
 
 
