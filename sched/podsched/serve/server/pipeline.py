@@ -27,7 +27,7 @@ from podsched.serve.server.access.authentication import (
 )
 from podsched.serve.server.access.identity import Identity, caller, set_caller
 from podsched.serve.server.access.rights import UNRESTRICTED, Rights, rights, set_rights
-from podsched.serve.server.audit.events import AuditedCall
+from podsched.serve.server.audit.events import MAX_CONTENT, AuditedCall
 from podsched.serve.server.call_warnings import collect_warnings
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.fairness.gate import Gate
@@ -220,6 +220,7 @@ class Call:
                 code=code,
                 error=error if isinstance(error, ApiError) else None,
                 uri=self.uri,
+                body=getattr(self.context, "body", b"")[: MAX_CONTENT + 1],
                 received=self._received,
                 completed=self._received + time.monotonic() - self._started,
             )

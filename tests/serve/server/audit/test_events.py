@@ -186,6 +186,56 @@ def test_the_bytes_of_a_patch_are_written_masked() -> None:
     assert '"replicas":3' in line
 
 
+def of_rest(method: str, body: Any, kind: str = "Pod", **changed: Any) -> AuditedCall:
+    """A call of Kubernetes' REST API."""
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    named = v1.GetRequest(kind=kind, namespace="shop", name="web")
+    return audited(method, named, uri="/api/v1/...", body=raw, **changed)
+
+
+def test_the_body_of_a_request_over_http_is_written_masked() -> None:
+    env = [{"name": "PASSWORD", "value": "hunter2"}]
+    container: dict[str, Any] = {"name": "a", "env": env}
+    body = {"metadata": {"name": "web"}, "spec": {"containers": [container]}}
+    event = event_of(of_rest("Create", body), Level.REQUEST)
+    container["env"] = [{"name": "PASSWORD", "value": "REDACTED"}]
+    assert event["requestObject"] == body
+    assert "requestObject" not in event_of(of_rest("Create", body), Level.METADATA)
+
+
+@pytest.mark.parametrize("path", ["/spec/containers/0/env/0/value", "/metadata/annotations/token"])
+def test_operations_of_a_patch_are_written_without_secret_values(path: str) -> None:
+    operations = [{"op": "add", "path": path, "value": "hunter2"}]
+    assert "hunter2" not in event_line(of_rest("Patch", operations), Level.REQUEST)
+
+
+def test_what_kubectl_has_applied_is_not_written_twice_and_unmasked() -> None:
+    applied = json.dumps({"spec": {"containers": [{"env": [{"name": "A", "value": "hunter2"}]}]}})
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": applied}
+    call = of_rest("Create", {"metadata": {"annotations": annotations}})
+    assert "hunter2" not in event_line(call, Level.REQUEST)
+
+
+@pytest.mark.parametrize("method", ["CreateProxy", "CreateExec", "CreateToken"])
+def test_what_passes_to_pods_and_requests_for_tokens_are_not_written(method: str) -> None:
+    call = of_rest(method, {"a": "hunter2"})
+    assert "hunter2" not in event_line(call, Level.REQUEST)
+
+
+def test_a_body_that_is_not_json_is_left_out_and_said_to_be() -> None:
+    event = event_of(of_rest("Create", b"k8s\x00..."), Level.REQUEST)
+    assert event["requestObject"] is None
+    assert event["annotations"]["podsched.io/content"] == "left out: not JSON"
+
+
+def test_a_call_with_a_patch_that_is_nested_too_deeply_is_written() -> None:
+    """The call is refused, and who made it is known."""
+    patch = b'{"a":' * 490 + b"1" + b"}" * 490
+    request = v1.PatchRequest(kind="Pod", name="web", merge_patch=patch)
+    for call in (audited("Patch", request), of_rest("Patch", patch)):
+        assert '"username":"alice"' in event_line(call, Level.REQUEST)
+
+
 def test_of_secrets_no_content_is_written() -> None:
     manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "p", "namespace": "s"}}
     secret = from_manifest({**manifest, "data": {"a": "aHVudGVyMg=="}}).message
@@ -195,6 +245,7 @@ def test_of_secrets_no_content_is_written() -> None:
         audited("Create", v1.CreateRequest(object=wrap(secret))),
         audited("Patch", v1.PatchRequest(kind="secrets", name="p", merge_patch=patch)),
         audited("CreateBatch", Batch(v1.CreateBatchRequest(), raw, Secret.FromString)),
+        of_rest("Patch", patch, "Secret"),
     ):
         line = event_line(call, Level.REQUEST)
         assert "aHVudGVyMg" not in line

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from podsched.serve.server.access.identity import Authentication, Identity
+from podsched.serve.server.audit.events import AuditedCall, attributes_of
+from podsched.serve.server.audit.log import AuditLog
 from podsched.serve.server.fairness.gate import Gate
 from podsched.serve.server.fairness.intake import MAX_HELD_BYTES
 from podsched.serve.server.fairness.levels import GLOBAL_DEFAULT
@@ -275,3 +277,39 @@ async def test_a_caller_is_charged_for_what_parsing_its_requests_costs(world: Wo
         await handler.handle(request, send)
     used = {flow.key[1]: flow.used(0.0) for flow in gate.flows}  # type: ignore[index]
     assert used["alice"] - used["bob"] == pytest.approx(0.1, abs=0.05)
+
+
+class Recorder:
+    """Stands for the audit log."""
+
+    def __init__(self) -> None:
+        self.calls: list[AuditedCall] = []
+
+    def record(self, call: AuditedCall) -> None:
+        self.calls.append(call)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", f"{PODS}/web", ("get", "", "pods", "", "default", "web")),
+        ("GET", f"{PODS}?watch=1&timeoutSeconds=1", ("watch", "", "pods", "", "default", "")),
+        ("DELETE", f"{LEASES}/a", ("delete", "coordination.k8s.io", "leases", "", "default", "a")),
+        ("PUT", f"{PODS}/web/status", ("update", "", "pods", "status", "default", "web")),
+        ("POST", f"{PODS}/web/binding", ("create", "", "pods", "binding", "default", "web")),
+        ("POST", "/api/v1/nodes", ("create", "", "nodes", "", "", "")),
+        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", ("get", *[""] * 5)),
+    ],
+)
+async def test_rules_of_the_audit_log_match_requests_by_the_object_in_their_path(
+    world: World, method: str, path: str, expected: tuple[str, ...]
+) -> None:
+    """Whether they succeed or not."""
+    recorder = Recorder()
+    client = KubeClient(world.core, Pipeline(audit=cast(AuditLog, recorder)))
+    await client.request(method, path, {} if method in ("POST", "PUT") else None)
+    (call,) = recorder.calls
+    found = attributes_of(call)
+    names = (found.verb, found.group, found.resource, found.subresource)
+    assert (*names, found.namespace, found.name) == expected
+    assert call.body == (b"{}" if method in ("POST", "PUT") else b"")

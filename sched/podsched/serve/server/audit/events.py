@@ -26,7 +26,8 @@ from podsched.api.objects import joined_key
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.access.identity import Identity
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.methods import METHODS, OTHER, Method
+from podsched.serve.server.methods import METHODS, OTHER, PASSED_ON, Method
+from podsched.serve.server.patching import is_deep
 from podsched.serve.server.requests import Batch
 from podsched.v1 import api_pb2 as v1
 
@@ -54,9 +55,13 @@ _HTTP_CODES: Final = {
     StatusCode.DEADLINE_EXCEEDED: 504,
 }
 _SECRET: Final = re.compile(
-    "password|passwd|authorization|token|secret|credential|private.?key|api.?key|scheduler.?configuration",
+    "password|passwd|authorization|token|secret|credential|private.?key|api.?key|scheduler.?configuration"
+    # An annotation of kubectl with the whole object.
+    "|last-applied-configuration",
     re.I,
 )
+#: Subresources whose bodies are no objects, or have to do with tokens.
+_NO_CONTENT: Final = frozenset({*PASSED_ON, "token"})
 _MASKED: Final = "REDACTED"
 
 
@@ -89,7 +94,10 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True)
 class AuditedCall:
-    """A call that has ended. Times are Unix seconds; ``response``: "" of a stream."""
+    """A call that has ended. Times are Unix seconds; ``response``: "" of a stream.
+
+    uri, body: of an HTTP request, whose ``request`` only names the object in its path.
+    """
 
     method: str
     request: Any
@@ -103,12 +111,15 @@ class AuditedCall:
     received: float
     completed: float
     uri: str = ""
+    body: bytes = b""
     impersonated: Identity | None = None
 
     @property
     def size(self) -> int:
         """Approximate bytes that it occupies in memory."""
         request = self.request
+        if self.uri:
+            return 2000 + len(self.body)
         if isinstance(request, Batch):
             return 2000 + sum(map(len, request.items)) + len(self.response)
         return 2000 + (request.ByteSize() if request is not None else 0) + len(self.response)
@@ -308,12 +319,36 @@ def _content(call: AuditedCall, annotations: dict[str, str]) -> Any:
     if any(kind is not None and kind.secret for kind, _, _ in _items(call, FIRST_ITEMS)):
         annotations["podsched.io/content"] = "left out: secret"
         return None
+    if call.uri:
+        return _body(call, annotations)
     content = [_masked(_plain(message)) for message in _messages(call, FIRST_ITEMS)]
     written = content if _is_batch(call) else content[0] if content else None
     if len(json.dumps(written)) > MAX_CONTENT:
         annotations["podsched.io/content"] = f"left out: more than {MAX_CONTENT} characters"
         return None
     return written
+
+
+def _body(call: AuditedCall, annotations: dict[str, str]) -> Any:
+    """Return the body of an HTTP request without secrets; None, with an annotation, for others."""
+    if not call.body or _method(call).subresource in _NO_CONTENT:
+        return None
+    if len(call.body) > MAX_CONTENT:
+        annotations["podsched.io/content"] = f"left out: more than {MAX_CONTENT} bytes"
+        return None
+    content = _parsed(call.body)
+    if content is None:
+        annotations["podsched.io/content"] = "left out: not JSON"
+    return _masked(content)
+
+
+def _parsed(raw: bytes) -> Any:
+    """Return what JSON describes; None for what no request may have."""
+    try:
+        content = load_json(raw)
+    except ValueError:
+        return None
+    return None if not isinstance(content, dict | list) or is_deep(content) else content
 
 
 def _plain(message: Any) -> Any:
@@ -326,19 +361,19 @@ def _plain(message: Any) -> Any:
     except (ValueError, SerializeToJsonError):
         return None
     if "mergePatch" in plain:
-        try:
-            plain["mergePatch"] = load_json(message.merge_patch)
-        except ValueError:
-            plain["mergePatch"] = None
+        plain["mergePatch"] = _parsed(message.merge_patch)
     return plain
 
 
 def _masked(value: Any, *, environment: bool = False) -> Any:
     """Return a copy of decoded JSON without possible secrets."""
     if isinstance(value, Mapping):
+        # An operation of a JSON patch names the field.
+        path = str(value.get("path", "")) if "op" in value else ""
+        hidden = environment or "/env" in path or bool(_SECRET.search(path))
         return {
             key: _MASKED
-            if (_SECRET.search(key) and isinstance(item, str)) or (environment and key == "value")
+            if (_SECRET.search(key) and isinstance(item, str)) or (hidden and key == "value")
             else _masked(item, environment=key == "env")
             for key, item in value.items()
         }

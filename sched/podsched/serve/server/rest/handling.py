@@ -133,6 +133,8 @@ class Handler:
         if self._open and request.over_loopback and _is_of_another(request.headers.get("host", "")):
             raise _forbidden(_ANOTHER_HOST)
         async with Call(name, request, self._pipeline, request.target[:_LONGEST_URI]) as call:
+            if isinstance(found, Target):
+                call.request = _named(found)
             await call.arrive()
             another = impersonated(request.header_lines, caller())
             if another is not None:
@@ -166,8 +168,6 @@ class Handler:
         """Answer a request with the answer of a kubelet."""
         if self._proxying is None:
             raise no_such_resource()
-        kind = target.resource.kind.name
-        call.request = v1.GetRequest(kind=kind, namespace=target.namespace, name=target.name)
         # A kubelet may take long to answer.
         call.usage.leave_seat()
         with self._proxying.admitted() as held:
@@ -217,6 +217,12 @@ class Handler:
         if segments[0] == "api" or (segments[0] == "apis" and segments[1] in ALL_GROUPS):
             raise no_such_resource()
         return page_not_found()
+
+
+def _named(target: Target) -> v1.GetRequest:
+    """Return what metrics and the audit log read of a request: the object in its path."""
+    kind = target.resource.kind.name
+    return v1.GetRequest(kind=kind, namespace=target.namespace, name=target.name)
 
 
 async def _nothing() -> bytes:
