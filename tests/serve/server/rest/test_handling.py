@@ -69,6 +69,29 @@ async def test_without_authentication_web_pages_are_refused(world: World, kube: 
 
 
 @pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"origin": "https://elsewhere"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "https://api:6443", "host": "api:6443"}, 200),
+        ({"sec-fetch-site": "same-origin", "origin": "http://localhost:8001"}, 200),
+        ({"sec-fetch-site": "none"}, 200),
+        ({}, 200),
+    ],
+)
+async def test_web_pages_of_other_sites_cannot_use_the_browsers_certificate(
+    world: World, headers: dict[str, str], status: int
+) -> None:
+    """A token they would have to know; kubectl proxy passes on what a browser says of its pages."""
+    for how, expected in ((Authentication.CERTIFICATE, status), (Authentication.TOKEN, 200)):
+        alice = Identity("alice", frozenset(), how)
+        asked = KubeClient(world.core, Pipeline(authenticate=lambda _, alice=alice: alice))
+        assert (await asked.request("GET", PODS, headers=headers)).status == expected
+
+
+@pytest.mark.parametrize(
     ("host", "status"),
     [
         ("rebound.example:6443", 403),

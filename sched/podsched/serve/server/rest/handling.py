@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -12,7 +12,7 @@ from podsched.api.pod_parts import POD_PARTS
 from podsched.api.reasons import StatusCode
 from podsched.lib.network import is_loopback
 from podsched.serve.server.access.authentication import no_authentication
-from podsched.serve.server.access.identity import caller
+from podsched.serve.server.access.identity import Authentication, caller
 from podsched.serve.server.access.impersonation import impersonated
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.kubelets.client import KubeletClient
@@ -60,6 +60,9 @@ _NO_BROWSERS: Final = "requests of web pages are refused where callers are not a
 _ANOTHER_HOST: Final = (
     "the Host header has the name of another machine: where callers are not authenticated, use "
     "localhost or an address"
+)
+_ANOTHER_SITE: Final = (
+    "requests of other sites' web pages are refused: the browser has added the client certificate"
 )
 _NO_IMPERSONATION: Final = (
     "impersonation is not served where callers are not authenticated: every caller has all rights"
@@ -136,11 +139,7 @@ class Handler:
             if isinstance(found, Target):
                 call.request = _named(found)
             await call.arrive()
-            another = impersonated(request.header_lines, caller())
-            if another is not None:
-                if self._open:
-                    raise _forbidden(_NO_IMPERSONATION)
-                call.act_as(another)
+            self._identify(request, call)
             # Before the call takes a seat: a client may take long to send its body.
             read = _nothing if request.method in _WITHOUT_BODY else request.receive
             request.body = await call.usage.receive(read)
@@ -163,6 +162,17 @@ class Handler:
                 return
             with call.usage.stream():
                 await send(answer, call)
+
+    def _identify(self, request: Request, call: Call) -> None:
+        """Check that the caller itself asks; go on as the user whom it names. Raises ApiError."""
+        by_certificate = caller().how is Authentication.CERTIFICATE
+        if by_certificate and _is_of_another_site(request.headers):
+            raise _forbidden(_ANOTHER_SITE)
+        another = impersonated(request.header_lines, caller())
+        if another is not None:
+            if self._open:
+                raise _forbidden(_NO_IMPERSONATION)
+            call.act_as(another)
 
     async def _pass_on(self, target: Target, request: Request, call: Call, send: Send) -> None:
         """Answer a request with the answer of a kubelet."""
@@ -241,6 +251,19 @@ def _check_values(request: Request) -> None:
     for name, values in request.values.items():
         if name not in LISTS and len({*values}) > 1:
             raise bad_request(f"{name[:100]}: several different values in the query, give one")
+
+
+def _is_of_another_site(headers: Mapping[str, str]) -> bool:
+    """Return whether a browser reports that the web page of another site makes a request.
+
+    With the client certificate of the browser's user, it could write objects and run commands.
+    """
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site not in ("same-origin", "none")
+    # Only browsers send it: older ones alone, and for WebSockets.
+    origin = headers.get("origin")
+    return origin is not None and origin.partition("://")[2] != headers.get("host", "")
 
 
 def _is_of_another(host: str) -> bool:
