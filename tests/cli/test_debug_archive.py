@@ -1,9 +1,11 @@
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from podsched.cli.debug import Archive, without_secrets
+from support.processor_time import exceeds
 
 
 @pytest.mark.parametrize(
@@ -21,6 +23,15 @@ from podsched.cli.debug import Archive, without_secrets
 def test_what_looks_like_a_secret_is_masked(text: str) -> None:
     assert "hunter2" not in without_secrets(text)
     assert "***" in without_secrets(text)
+
+
+@pytest.mark.parametrize("part", ["a", "token", "-eyJaaaaaaaaaaa", "token ", '"token": ', "://a"])
+def test_a_long_text_is_masked_in_time(part: str) -> None:
+    """Anyone may write it into an object or a log. It took minutes."""
+    text = part * (20_000 // len(part))
+    began = time.thread_time()
+    without_secrets(text)
+    assert not exceeds(time.thread_time() - began, 0.5)
 
 
 def test_json_stays_json() -> None:

@@ -121,15 +121,15 @@ async def _collect(archive: Archive, server: str, health: list[str], logs: list[
 MIB: Final = 1 << 20
 
 # Secrets that ``masked`` does not find: PEM keys, JSON Web Tokens, and secret fields of JSON or
-# YAML.
+# YAML. Each character is looked at a bounded number of times: users store texts of any length.
 _FIELD: Final = re.compile(
-    r'("?[\w.-]*(?:token|passw|secret|authorization|credential|api_?key)[\w.-]*"?\s*[:=]\s*)'
-    r'("(?:[^"\\\n]|\\.)*"|[^\s,}"]+)',
+    r"((?:token|passw|secret|authorization|credential|api_?key)[\w.-]*+)"
+    r'(?:("?\s*+[:=]\s*+)("(?:[^"\\\n]|\\.)*+"|[^\s,}"]++))?',
     re.I,
 )
 _SECRETS: Final = (
     (re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(-----END \1-----|\Z)", re.S), MASK),
-    (re.compile(r"\beyJ[\w-]{10,}\.[\w-]+\.[\w-]*"), MASK),
+    (re.compile(r"(?<![\w-])eyJ[\w-]{10,}+\.[\w-]++\.[\w-]*"), MASK),
 )
 
 
@@ -142,8 +142,11 @@ def without_secrets(text: str) -> str:
 
 
 def _mask_value(found: re.Match[str]) -> str:
-    quote = '"' if found[2].startswith('"') else ""
-    return f"{found[1]}{quote}{MASK}{quote}"
+    name, equals, value = found.groups()
+    if value is None:
+        return name
+    quote = '"' if value.startswith('"') else ""
+    return f"{name}{equals}{quote}{MASK}{quote}"
 
 
 @dataclass(slots=True)
