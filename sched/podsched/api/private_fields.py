@@ -13,13 +13,13 @@ _OF_CONTAINERS: Final = (
     "startup_probe",
 )  # fmt: skip
 #: The annotation in which kubectl apply keeps whole manifests.
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def without_private_fields(item: AnyObject) -> AnyObject:
     """Return a copy without environments, commands and probes of containers, also in templates."""
     plain = deepcopy(item)
-    plain.metadata.annotations.pop(_LAST_APPLIED, "")
+    plain.metadata.annotations.pop(LAST_APPLIED, "")
     owner = plain if isinstance(plain, Pod) else template_of(plain)
     if owner is not None:
         spec = owner.spec

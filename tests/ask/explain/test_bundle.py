@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.api.manifest import to_manifest
+from podsched.api.private_fields import LAST_APPLIED
 from podsched.ask.explain.anonymity import Renaming
 from podsched.ask.explain.bundle import BadBundle, Bundle, read_bundle, scenario_of
 from podsched.ask.simulation import simulate
@@ -100,6 +101,15 @@ def test_parameters_of_storage_classes_are_not_packed() -> None:
     text = json.dumps(scenario_of([message(manifest)], pod("p"), None))
     assert "s3cret" not in text
     assert "example.com/disk" in text
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet"])
+def test_what_kubectl_has_applied_is_not_packed(kind: str) -> None:
+    """It has everything that was left out of the manifest."""
+    metadata = {"name": "db", "annotations": {LAST_APPLIED: '{"env": "s3cret"}'}}
+    manifest = {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata}
+    text = json.dumps(scenario_of([message(manifest)], pod("p"), None))
+    assert "s3cret" not in text
 
 
 def test_a_bound_pod_is_packed_as_it_was_before_it_had_a_node() -> None:

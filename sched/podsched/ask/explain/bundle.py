@@ -21,6 +21,7 @@ from typing import Any, Final
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, key_of
+from podsched.api.private_fields import LAST_APPLIED
 from podsched.api.resources import is_resize_infeasible
 from podsched.cache.pod_class import relevant_spec
 from podsched.framework.nodes import PREFER_AVOID_PODS
@@ -154,6 +155,7 @@ def _packed(obj: AnyObject) -> dict[str, Any]:
         manifest["spec"] = _only(manifest.get("spec", {}), _SPECS[kind])
     # Annotations say whether a claim is bound, and which node its volume is provisioned for.
     kept = {k: v for k, v in meta.get("annotations", {}).items() if _OF_VOLUMES in k}
+    kept.pop(LAST_APPLIED, "")
     if kept:
         manifest["metadata"]["annotations"] = kept
     packed: dict[str, Any] = _without_secrets(manifest)
