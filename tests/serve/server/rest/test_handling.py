@@ -9,9 +9,11 @@ from typing import Any, cast
 
 import pytest
 
+from podsched.api.objects import ClusterRole
 from podsched.serve.server.access.identity import Authentication, Identity
 from podsched.serve.server.audit.events import AuditedCall, attributes_of
 from podsched.serve.server.audit.log import AuditLog
+from podsched.serve.server.errors import ApiError
 from podsched.serve.server.fairness.gate import Gate
 from podsched.serve.server.fairness.intake import MAX_HELD_BYTES
 from podsched.serve.server.fairness.levels import GLOBAL_DEFAULT
@@ -20,6 +22,7 @@ from podsched.serve.server.rest.handling import Handler
 from podsched.serve.server.rest.messages import Answer, Request
 from podsched.serve.server.rest.probes import Probes
 from podsched.telemetry.health import HealthChecks
+from support.access_world import binding_of, identity
 from support.api_objects import pod
 from support.api_world import World
 from support.kube_client import KubeClient
@@ -285,6 +288,25 @@ async def test_metrics_that_are_requested_at_once_are_rendered_once(world: World
     await handler.handle(asked, send)
     assert len(made) == 2
     assert [answer.body for answer in answers] == [b"up 1"] * 4
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/metrics/", "//metrics"])
+async def test_the_right_to_paths_below_is_none_to_a_path_itself(world: World, path: str) -> None:
+    role = ClusterRole(metadata={"name": "below"})
+    role.rules.add(verbs=["get"], non_resource_urls=["/metrics/*"])
+    for item in (role, binding_of("below", "alice")):
+        await world.core.creator.create(item)
+    await world.core.reflector.wait_until_fresh()
+    pipeline = Pipeline(
+        authenticate=lambda _: identity("alice"), authorize=world.core.authorizer.rights_of
+    )
+    probes = Probes(HealthChecks(), lambda accept: (b"up 1", "text/plain"))
+
+    async def send(answer: Answer, call: Call) -> None:
+        raise AssertionError(answer.body)
+
+    with pytest.raises(ApiError, match='cannot get path "/metrics"'):
+        await Handler(world.core, pipeline, probes).handle(request_of("alice", path), send)
 
 
 async def test_a_caller_is_charged_for_what_parsing_its_requests_costs(world: World) -> None:

@@ -40,7 +40,8 @@ class Probes:
         """Answer a probe; None for any other path. Raises ApiError."""
         first = segments[0]
         if first == "metrics" and len(segments) == 1 and self._metrics is not None:
-            rights().check_path("get", request.path)
+            # Not the path as it was sent: "/metrics/" would be permitted by "/metrics/*".
+            rights().check_path("get", "/metrics")
             return self._answer_metrics(self._metrics, request.headers.get("accept", ""))
         if first not in frozenset(Probe) or len(segments) > 2:
             return None

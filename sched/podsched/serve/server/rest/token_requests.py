@@ -143,7 +143,7 @@ class TokenRequests:
         if self._tokens is None or segments not in (_DISCOVERY, _KEY_SET):
             return None
         check_method(request, "GET", "HEAD")
-        rights().check_path("get", request.path)
+        rights().check_path("get", "/" + "/".join(segments))
         keys = self._tokens.keys.jwks()
         if segments == _KEY_SET:
             return Answer(encode(keys), content_type="application/jwk-set+json")
