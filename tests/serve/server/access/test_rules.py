@@ -9,6 +9,10 @@ from podsched.serve.server.access.rules import MAX_RIGHTS, Rule, names_permitted
 from support.access_world import rule
 
 
+def paths(*urls: str) -> PolicyRule:
+    return PolicyRule(verbs=["get"], non_resource_urls=urls)
+
+
 def permits(item: PolicyRule, verb: str, resource: str, group: str = "", name: str = "x") -> bool:
     names = names_permitted([Rule.of(item)], verb, group, resource)
     return names is None or name in names
@@ -53,6 +57,9 @@ def test_rules_with_names_permit_nothing_about_all_objects() -> None:
         ([rule("get", "pods", "a")], [rule("get", "pods")], 1),
         ([rule("get", "pods")], [rule("get", "pods", "a")], 0),
         ([rule("get", "pods", "a", "b")], [rule("get", "pods", "a")], 0),
+        ([paths("/metrics/*")], [paths("/metrics/slis", "/metrics/a/*")], 0),
+        ([paths("/metrics/*")], [paths("/metrics", "/metrics*", "*")], 3),
+        ([paths("*")], [paths("/metrics", "*")], 0),
     ],
 )
 def test_what_is_not_held_is_found_right_by_right(

@@ -55,6 +55,13 @@ class Rule:
         _, slash, subresource = resource.partition("/")
         return bool(slash) and f"*/{subresource}" in self.resources
 
+    def _has_path(self, path: str) -> bool:
+        """Return whether it is about a non-resource path; its own ones may end with "*"."""
+        return any(
+            url == path or (url.endswith(ALL) and path.startswith(url.rstrip(ALL)))
+            for url in self.urls
+        )
+
     def _rights(self) -> Iterator[Rule]:
         """Yield its single rights."""
         for verb, url in product(self.verbs, self.urls):
@@ -78,7 +85,7 @@ class Rule:
         if ALL not in self.verbs and not right.verbs <= self.verbs:
             return False
         if right.urls:
-            return ALL in self.urls or right.urls <= self.urls
+            return all(self._has_path(url) for url in right.urls)
         if ALL not in self.groups and not right.groups <= self.groups:
             return False
         if not all(self._has(resource) for resource in right.resources):
@@ -115,15 +122,8 @@ def names_permitted(
 
 
 def path_permitted(rules: Iterable[Rule], verb: str, path: str) -> bool:
-    """Return whether rules permit a verb on a non-resource path; a rule's path may end with "*"."""
-    return any(
-        (verb in rule.verbs or ALL in rule.verbs)
-        and any(
-            url in (ALL, path) or (url.endswith(ALL) and path.startswith(url[:-1]))
-            for url in rule.urls
-        )
-        for rule in rules
-    )
+    """Return whether rules permit a verb on a non-resource path."""
+    return any((verb in rule.verbs or ALL in rule.verbs) and rule._has_path(path) for rule in rules)
 
 
 def not_covered(owned: Sequence[Rule], asked: Iterable[Rule]) -> list[Rule] | None:
