@@ -60,4 +60,4 @@ def test_everything_that_the_kubelet_needs_is_found() -> None:
 
 
 def test_the_audiences_of_its_tokens_are_found() -> None:
-    assert token_audiences(the_pod()) == {"vault"}
+    assert token_audiences(the_pod()) == {"vault", ""}

@@ -39,14 +39,13 @@ def references(pod: Pod) -> Iterator[tuple[str, str]]:
 
 
 def token_audiences(pod: Pod) -> set[str]:
-    """Return the audiences of the tokens in a pod's projected volumes."""
-    found: set[str] = set()
-    for volume in pod.spec.volumes:
-        for source in _projected(volume):
-            token = _object(source.get("serviceAccountToken"))
-            if token.get("audience"):
-                found.add(str(token["audience"]))
-    return found
+    """Return the audiences of the tokens in a pod's projected volumes; "": that of the API."""
+    return {
+        str(_object(source["serviceAccountToken"]).get("audience") or "")
+        for volume in pod.spec.volumes
+        for source in _projected(volume)
+        if "serviceAccountToken" in source
+    }
 
 
 def mounts_tokens(pod: Pod) -> bool:

@@ -95,8 +95,31 @@ async def token_for(
     return await kubelet(accounts, node).request("POST", path, {"spec": spec})
 
 
+async def run(accounts: Accounts, name: str, *sources: dict[str, Any]) -> dict[str, str]:
+    """Run a pod with a projected volume on worker-1; return a reference to it."""
+    item = pod(name)
+    item.spec.node_name, item.spec.service_account_name = "worker-1", "builder"
+    if sources:
+        item.spec.volumes.add(name="t", projected={"sources": list(sources)})
+    await accounts.world.core.creator.create(item)
+    await accounts.world.core.reflector.wait_until_fresh()
+    return await accounts.reference(name)
+
+
 async def test_it_gets_tokens_for_its_own_pods(accounts: Accounts) -> None:
-    answer = await token_for(accounts, boundObjectRef=await accounts.reference())
+    reference = await run(accounts, "api", {"serviceAccountToken": {"path": "token"}})
+    answer = await token_for(accounts, boundObjectRef=reference)
+    assert answer.status == 201, answer.json
+
+
+async def test_it_gets_no_token_for_the_api_for_a_pod_without_one(accounts: Accounts) -> None:
+    """As where the ServiceAccount's token is not to be mounted."""
+    token = {"serviceAccountToken": {"path": "token", "audience": "vault"}}
+    for reference in (await run(accounts, "none"), await run(accounts, "vault", token)):
+        refused = await token_for(accounts, boundObjectRef=reference)
+        assert refused.status == 403, refused.json
+        assert 'audience "" not found in pod spec volume' in refused.json["message"]
+    answer = await token_for(accounts, boundObjectRef=reference, audiences=["vault"])
     assert answer.status == 201, answer.json
 
 

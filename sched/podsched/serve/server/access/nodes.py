@@ -166,7 +166,8 @@ class NodeScope(NamedTuple):
     ) -> None:
         """Raise ApiError unless a token, bound as ``reference`` says, is for one of its pods.
 
-        name: of the ServiceAccount; audiences: those asked for, which the pod must name.
+        name: of the ServiceAccount; audiences: those asked for, which the pod must name. Without
+        any it must have a token for the API: a pod may have none.
         """
         why = ""
         if pod is None:
@@ -175,7 +176,7 @@ class NodeScope(NamedTuple):
             why = "node requested token with a pod binding without a uid"
         elif not self.includes(pod.spec.node_name):
             why = "node requested token bound to a pod scheduled on a different node"
-        elif missing := sorted(set(audiences) - token_audiences(pod)):
+        elif missing := sorted({*(audiences or ("",))} - token_audiences(pod)):
             why = f'audience "{missing[0][:100]}" not found in pod spec volume'
         if why:
             raise self._refused(kind, name, why)
