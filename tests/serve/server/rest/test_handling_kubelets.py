@@ -312,6 +312,10 @@ async def test_it_creates_and_removes_mirror_pods(accounts: Accounts) -> None:
     [
         ({"metadata": {"annotations": {}}}, "can only create mirror pods"),
         ({"nodeName": "worker-2"}, "spec.nodeName set to itself"),
+        (
+            {"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}]},
+            "reference resourceclaims",
+        ),
         ({"metadata": {"ownerReferences": []}}, "a single owner reference set to itself"),
         ({"owner": {"name": "worker-2"}}, "a single owner reference set to itself"),
         ({"owner": {"controller": False}}, "a controller owner reference"),

@@ -236,7 +236,9 @@ def _why_not_created(own: NodeScope, pod: Pod, uid_of: Callable[[str], str]) -> 
         return "must not set blockOwnerDeletion on an owner reference"
     if (uid := uid_of(pod.spec.node_name)) and owners[0].uid != uid:
         return f"UID mismatch: expected {owners[0].uid[:64]} got {uid}"
-    if first := next(referred, ""):
+    # A claim may also be made from a template.
+    first = next(referred, "ResourceClaim" if pod.spec.resource_claims else "")
+    if first:
         return f"can not create pods that reference {_UNREFERRED[first]}"
     return ""
 
