@@ -71,8 +71,8 @@ class Registry:
         if not (subresource and own.permit("get", kind.group, part, within, name)):
             own.check("get", kind, within, name)
         entry = await self._storage.get(kind, key)
-        if own.node is not None and kind.name in ("Node", "Pod"):
-            own.node.check_read(kind, entry.message)
+        if own.node is not None:
+            own.node.check_read(kind, entry.message, own.refers_to)
         return entry
 
     # ------------------------------------------------------------------ changing

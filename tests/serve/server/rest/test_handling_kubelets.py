@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from podsched.api.objects import ConfigMap, PersistentVolumeClaim, Secret, ServiceAccount
+from podsched.api.objects import (
+    ConfigMap,
+    CSINode,
+    Lease,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    ResourceSlice,
+    Secret,
+    ServiceAccount,
+    VolumeAttachment,
+)
 from podsched.serve.server.pipeline import Pipeline
 from support.access_world import identity
 from support.api_objects import pod
@@ -279,6 +289,67 @@ async def test_it_creates_its_own_csi_node_only(accounts: Accounts) -> None:
     own, other = ({"metadata": {"name": n}, "spec": {"drivers": []}} for n in ("worker-1", "x"))
     assert (await kubelet(accounts).request("POST", path, own)).status == 201
     assert (await kubelet(accounts).request("POST", path, other)).status == 403
+
+
+@pytest.fixture
+async def stored(accounts: Accounts) -> Accounts:
+    """An object of each kind for worker-1; the volume "mine" is that of web-1's claim."""
+    creator = accounts.world.core.creator
+    await creator.create(Lease(metadata={"namespace": "kube-node-lease", "name": "worker-1"}))
+    await creator.create(CSINode(metadata={"name": "worker-1"}))
+    attachment = VolumeAttachment(metadata={"name": "mine"})
+    attachment.spec.attacher, attachment.spec.node_name = "csi.example.com", "worker-1"
+    attachment.spec.source.persistent_volume_name = "mine"
+    await creator.create(attachment)
+    pool = {"name": "p", "resource_slice_count": 1}
+    spec = {"driver": "gpu.example.com", "node_name": "worker-1", "pool": pool}
+    await creator.create(ResourceSlice(metadata={"name": "mine"}, spec=spec))
+    for name in ("mine", "other"):
+        volume = PersistentVolume(metadata={"name": name})
+        volume.spec.access_modes.append("ReadWriteOnce")
+        volume.spec.capacity["storage"] = "1Gi"
+        volume.spec.host_path.update({"path": "/data"})
+        volume.spec.claim_ref.namespace, volume.spec.claim_ref.name = "default", name
+        await creator.create(volume)
+    await accounts.world.core.reflector.wait_until_fresh()
+    return accounts
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/worker-1",
+        "/apis/storage.k8s.io/v1/csinodes/worker-1",
+        "/apis/storage.k8s.io/v1/volumeattachments/mine",
+        "/apis/resource.k8s.io/v1/resourceslices/mine",
+        "/api/v1/persistentvolumes/mine",
+    ],
+)
+async def test_it_reads_what_is_of_its_own_node(stored: Accounts, path: str) -> None:
+    answer = await kubelet(stored).get(path)
+    assert answer.status == 200, answer.json
+    assert (await kubelet(stored, "worker-2").get(path)).status == 403
+
+
+async def test_it_reads_no_volume_that_its_pods_do_not_use(stored: Accounts) -> None:
+    assert (await kubelet(stored).get("/api/v1/persistentvolumes/other")).status == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/apis/storage.k8s.io/v1/csinodes", 403),
+        ("/apis/storage.k8s.io/v1/volumeattachments", 403),
+        ("/api/v1/persistentvolumes", 403),
+        ("/api/v1/persistentvolumes?watch=true&timeoutSeconds=1", 403),
+        ("/apis/resource.k8s.io/v1/resourceslices", 403),
+        ("/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.nodeName%3Dworker-1", 200),
+        ("/apis/storage.k8s.io/v1/csidrivers", 200),
+    ],
+)
+async def test_it_lists_what_is_of_its_own_node(stored: Accounts, path: str, status: int) -> None:
+    answer = await kubelet(stored).get(path)
+    assert answer.status == status, answer.json
 
 
 async def mirror(accounts: Accounts, **changes: Any) -> dict[str, Any]:

@@ -9,8 +9,9 @@ system:nodes writes only what is its own:
     pods bound to it       their status, but not their labels; it creates mirror pods, and tokens
 
 As Kubernetes' node authorizer (plugin/pkg/auth/authorizer/node, v1.36): it reads by name what its
-pods refer to, which no role permits: Secrets, ConfigMaps, claims and ServiceAccounts. Of nodes and
-pods it reads its own, as kubelets of v1.36 ask. Agents with hollow nodes read all.
+pods refer to, which no role permits: Secrets, ConfigMaps, claims and ServiceAccounts. Of what is
+above it reads its own, as kubelets of v1.36 ask, and the volumes of its pods' claims. Agents with
+hollow nodes read all.
 
 Stricter than Kubernetes, it cannot cordon or uncordon its Node, set its finalizers, or change its
 pods' annotations. The user may be a pattern, "system:node:lab-*", for an agent that simulates all
@@ -25,7 +26,16 @@ from typing import Any, Final, NamedTuple
 from podsched.api import node_labels
 from podsched.api.kinds import Kind
 from podsched.api.metadata_defaulting import NODE_LEASES
-from podsched.api.objects import AnyObject, Node, Pod, ResourceSlice
+from podsched.api.objects import (
+    AnyObject,
+    CSINode,
+    Lease,
+    Node,
+    PersistentVolume,
+    Pod,
+    ResourceSlice,
+    VolumeAttachment,
+)
 from podsched.api.pod_references import references, token_audiences
 from podsched.api.service_accounts import MIRROR_POD, is_mirror_pod
 from podsched.serve.server import errors
@@ -52,6 +62,8 @@ _OWN_LABELS = frozenset(
         node_labels.BETA_ZONE,
     }
 )
+#: What a kubelet reads by name alone.
+_READ_SINGLY: Final = ("CSINode", "PersistentVolume", "VolumeAttachment")
 #: Metadata that determines when an object is removed.
 _HELD_BY: Final = ("owner_references", "finalizers")
 _UNREFERRED: Final = {
@@ -88,26 +100,46 @@ class NodeScope(NamedTuple):
 
         fields: the field selector.
         """
-        if kind.name == "Pod":
-            field, why = (
-                "spec.nodeName",
-                "can only list/watch pods with spec.nodeName field selector",
-            )
+        if self.reads_all:
+            return
+        if kind.name in _READ_SINGLY:
+            raise self._refused(kind, "", "can only get individual resources of this type")
+        if kind.name in ("Pod", "ResourceSlice"):
+            field = "spec.nodeName"
+            why = f"can only list/watch {kind.plural} with spec.nodeName field selector"
         elif kind.name == "Node":
             field, why = "metadata.name", "cannot read all nodes, only its own Node object"
         else:
             return
-        if not self.reads_all and not self.includes(selected(fields, field)):
+        if not self.includes(selected(fields, field)):
             raise self._refused(kind, "", why)
 
-    def check_read(self, kind: Kind, item: AnyObject) -> None:
-        """Raise ApiError for another node, or a pod of another node."""
+    def check_read(
+        self, kind: Kind, item: AnyObject, refers: Callable[[str, str, str], bool]
+    ) -> None:
+        """Raise ApiError for an object of another node.
+
+        refers: whether a pod of this node refers to an object: its kind, namespace and name.
+        """
         if self.reads_all:
             return
-        if isinstance(item, Pod) and not self.includes(item.spec.node_name):
-            raise self._refused(kind, item.metadata.name, "is not bound to this node")
-        if isinstance(item, Node) and not self.includes(item.metadata.name):
-            raise self._refused(kind, item.metadata.name, "can read only its own Node object")
+        metadata, own = item.metadata, True
+        why = "no relationship found between this node and this object"
+        if isinstance(item, Pod):
+            own, why = self.includes(item.spec.node_name), "is not bound to this node"
+        elif isinstance(item, Node):
+            own, why = self.includes(metadata.name), "can read only its own Node object"
+        elif isinstance(item, ResourceSlice | VolumeAttachment):
+            own = self.includes(item.spec.node_name)
+        elif isinstance(item, PersistentVolume):
+            claim = item.spec.claim_ref
+            own = refers("PersistentVolumeClaim", claim.namespace, claim.name)
+        elif isinstance(item, CSINode):
+            own = self.includes(metadata.name)
+        elif isinstance(item, Lease):
+            own = metadata.namespace == NODE_LEASES and self.includes(metadata.name)
+        if not own:
+            raise self._refused(kind, metadata.name, why)
 
     def check_creation(
         self, kind: Kind, new: AnyObject, uid_of: Callable[[str], str] = lambda _: ""

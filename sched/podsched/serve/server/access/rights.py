@@ -101,6 +101,12 @@ class Rights:
             return False
         return self._pods.permits(self.node.pattern, verb, group, resource, namespace, name)
 
+    def refers_to(self, kind: str, namespace: str, name: str) -> bool:
+        """Return whether a pod of the caller's node refers to an object of its namespace."""
+        if self.node is None or self._pods is None:
+            return False
+        return self._pods.refer_to(self.node.pattern, kind, namespace, name)
+
     def uid_of_node(self, name: str) -> str:
         """Return the uid of a node, "" if it is unknown."""
         return self._pods.uid_of(name) if self._pods is not None else ""
