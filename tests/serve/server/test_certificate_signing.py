@@ -17,11 +17,8 @@ from podsched.api.objects import CertificateSigningRequest, Node, Secret
 from podsched.lib.certificates import is_certified_by, new_authority, subject_of
 from podsched.serve.server.access.identity import SERVER, Identity, set_caller
 from podsched.serve.server.access.settings import SigningSettings
-from podsched.serve.server.certificate_signing import (
-    KUBELET_CLIENT,
-    KUBELET_SERVING,
-    CertificateSigner,
-)
+from podsched.serve.server.certificate_requests import KUBELET_CLIENT, KUBELET_SERVING
+from podsched.serve.server.certificate_signing import CertificateSigner
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.rewriting import Rewrite
@@ -168,8 +165,14 @@ async def test_a_kubelet_renews_its_own_certificate(signing: Signing) -> None:
     assert issued(await signing.ask(KUBELET))
 
 
-async def test_a_kubelet_gets_no_certificate_of_another_node(signing: Signing) -> None:
-    assert states(await signing.ask(KUBELET, user="system:node:n2")) == []
+@pytest.mark.parametrize("user", ["system:node:n2", "n1"])
+@pytest.mark.parametrize("signer", [KUBELET_CLIENT, KUBELET_SERVING])
+async def test_a_kubelet_requests_no_certificate_of_another_node(
+    signing: Signing, signer: str, user: str
+) -> None:
+    """Not even one that an administrator would have to approve."""
+    with pytest.raises(ApiError, match="can only create a node CSR with CN=system:node:n1"):
+        await signing.ask(KUBELET, signer, user=user)
 
 
 async def test_other_callers_get_no_certificate_at_once(signing: Signing) -> None:

@@ -20,13 +20,17 @@ from podsched.api.validation.certificates import APPROVED, DENIED
 from podsched.lib.certificate_error import CertificateError
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import MASTERS, Identity
-from podsched.serve.server.access.rights import Rights
+from podsched.serve.server.access.nodes import USER_PREFIX
+from podsched.serve.server.access.rights import Rights, rights
 
 REQUESTS: Final = KINDS["CertificateSigningRequest"]
 GROUP: Final = REQUESTS.group
 APPROVAL: Final = "approval"
 #: Max requests at a time: those that are finished are removed after an hour.
 MAX_REQUESTS: Final = 5000
+KUBELET_CLIENT: Final = "kubernetes.io/kube-apiserver-client-kubelet"
+KUBELET_SERVING: Final = "kubernetes.io/kubelet-serving"
+KUBELET_SIGNERS: Final = (KUBELET_CLIENT, KUBELET_SERVING)
 _API_CLIENT: Final = "kubernetes.io/kube-apiserver-client"
 _DECISIONS: Final = frozenset({APPROVED, DENIED})
 
@@ -50,8 +54,8 @@ def complete(item: CertificateSigningRequest, caller: Identity, present: int) ->
 def request_errors(item: CertificateSigningRequest) -> list[FieldError]:
     """Return an error if the request inside cannot be read.
 
-    Raises ApiError if it asks for more than its signer may give, as Kubernetes' admission plugin
-    CertificateSubjectRestriction.
+    Raises ApiError if it asks for more than its signer or the caller, a node, may, as Kubernetes'
+    admission plugins CertificateSubjectRestriction and NodeRestriction.
     """
     # Only servers that get such requests import the library.
     from podsched.lib.certificates import read_signing_request
@@ -63,6 +67,12 @@ def request_errors(item: CertificateSigningRequest) -> list[FieldError]:
     if item.spec.signer_name == _API_CLIENT and MASTERS in asked.groups:
         why = f"use of {_API_CLIENT} signer with {MASTERS} group is not allowed"
         raise errors.forbidden(REQUESTS, item.metadata.name, why)
+    node = rights().node
+    if node is not None and item.spec.signer_name in KUBELET_SIGNERS:
+        name = asked.user.removeprefix(USER_PREFIX)
+        if asked.user == name or not node.includes(name):
+            why = f"can only create a node CSR with CN={USER_PREFIX}{node.pattern}"
+            raise errors.forbidden(REQUESTS, item.metadata.name, why)
     return []
 
 

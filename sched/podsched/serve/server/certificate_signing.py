@@ -54,7 +54,12 @@ from podsched.serve.server.access.identity import NODES, Authentication, Identit
 from podsched.serve.server.access.nodes import USER_PREFIX as NODE_PREFIX
 from podsched.serve.server.access.settings import SigningSettings
 from podsched.serve.server.admission import encoded
-from podsched.serve.server.certificate_requests import GROUP, REQUESTS
+from podsched.serve.server.certificate_requests import (
+    GROUP,
+    KUBELET_CLIENT,
+    KUBELET_SERVING,
+    REQUESTS,
+)
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.mutations import Mutation, Step
@@ -63,8 +68,6 @@ from podsched.serve.server.watchcache import WatchCache
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("apiserver")
-KUBELET_CLIENT: Final = "kubernetes.io/kube-apiserver-client-kubelet"
-KUBELET_SERVING: Final = "kubernetes.io/kubelet-serving"
 _NODE, _SECRET = KINDS["Node"], KINDS["Secret"]
 _TOKENS: Final = f"{SECRET_NAMESPACE}/{SECRET_PREFIX}"
 _BOTH: Final = {"digital signature", "key encipherment"}
