@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tracemalloc
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from podsched.api.field_selectors import MAX_TERMS, parse_field_selector
 from podsched.api.objects import Pod
 from podsched.api.selectors import SelectorError
+from support.processor_time import exceeds
 
 
 def test_field_selectors_compare_what_a_manifest_shows() -> None:
@@ -40,6 +42,22 @@ def test_long_texts_are_not_remembered() -> None:
 def test_a_text_that_no_request_can_hold_is_refused() -> None:
     with pytest.raises(SelectorError, match="at most 65536 characters"):
         parse_field_selector("a" * 70_000)
+
+
+def test_blanks_are_read_once() -> None:
+    """Any caller can send them; 16,000 kept a server busy for hours."""
+    began = time.thread_time()
+    with pytest.raises(SelectorError, match="invalid selector"):
+        parse_field_selector("metadata.name=" + " " * 1500 + "\\")
+    assert not exceeds(time.thread_time() - began, 0.5)
+
+
+def test_a_value_is_trimmed_and_unescaped() -> None:
+    found = parse_field_selector(r" metadata.name = a\,b\=c , spec.nodeName != n ")
+    assert [(t.path, t.equal, t.value) for t in found.terms] == [
+        ("metadata.name", True, "a,b=c"),
+        ("spec.nodeName", False, "n"),
+    ]
 
 
 def test_a_field_selector_has_a_bounded_number_of_terms() -> None:
