@@ -14,7 +14,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from podsched.api.kinds import KINDS
 from podsched.api.objects import CertificateSigningRequest, Node, Secret
+from podsched.api.reasons import StatusCode
 from podsched.lib.certificates import is_certified_by, new_authority, subject_of
+from podsched.serve.server import certificate_requests
 from podsched.serve.server.access.identity import SERVER, Identity, set_caller
 from podsched.serve.server.access.settings import SigningSettings
 from podsched.serve.server.certificate_requests import KUBELET_CLIENT, KUBELET_SERVING
@@ -254,6 +256,18 @@ async def test_an_administrator_may_approve_what_is_not_approved_at_once(
 ) -> None:
     await signing.ask(KUBELET, KUBELET_SERVING, hosts=("elsewhere",))
     assert issued(await signing.approve())
+
+
+async def test_one_user_leaves_room_for_the_requests_of_others(
+    signing: Signing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificate_requests, "MAX_OF_USER", 1)
+    await signing.ask(BOOTSTRAP, "example.com/own", usages=CLIENT)
+    with pytest.raises(ApiError, match="already, 1 of them yours") as refused:
+        await signing.ask(BOOTSTRAP, "example.com/own", usages=CLIENT)
+    assert refused.value.code is StatusCode.RESOURCE_EXHAUSTED
+    with pytest.raises(ApiError, match="already exists"):
+        await signing.ask(KUBELET)
 
 
 async def test_requests_of_other_signers_are_left_to_others(signing: Signing) -> None:

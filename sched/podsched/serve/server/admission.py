@@ -95,7 +95,7 @@ def admit_new(
     if kind.has_status and not kind.status_at_creation:
         message.ClearField("status")
     if isinstance(message, CertificateSigningRequest):
-        complete(message, caller(), sources.count(kind))
+        complete(message, caller(), sources.requests_of_users())
     classes = sources.priority_classes()
     found = default_object(message, now=now, uid=uid, priority_classes=classes)
     if isinstance(message, Job):

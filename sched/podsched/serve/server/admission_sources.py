@@ -6,13 +6,14 @@ of these objects has changed. So creating a pod costs a few dictionary lookups.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import cast
 
 from podsched.api.device_claims import ADMIN_ACCESS, admin_request
 from podsched.api.etcd_keys import local_key
 from podsched.api.hollow_nodes import is_hollow
-from podsched.api.kinds import KINDS, Kind
+from podsched.api.kinds import KINDS
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import (
     AnyObject,
@@ -37,6 +38,7 @@ _PRIORITY_CLASS, _RUNTIME_CLASS = KINDS["PriorityClass"], KINDS["RuntimeClass"]
 _LIMIT_RANGE, _STORAGE_CLASS = KINDS["LimitRange"], KINDS["StorageClass"]
 _WORKLOAD, _NAMESPACE = KINDS["Workload"], KINDS["Namespace"]
 _LEASE, _ACCOUNT = KINDS["Lease"], KINDS["ServiceAccount"]
+_REQUEST = KINDS["CertificateSigningRequest"]
 #: Kinds that affect admission: a write of one is answered once this server's cache has it.
 _POLICIES = frozenset({_LIMIT_RANGE.name, _STORAGE_CLASS.name, _NAMESPACE.name})
 
@@ -91,6 +93,10 @@ class AdmissionSources:
         self.default_storage_class = Derived(
             cache, lambda: default_class(cache.messages(_STORAGE_CLASS)), _STORAGE_CLASS
         )
+        #: Returns the number of certificate requests by the user who made them.
+        self.requests_of_users = Derived(
+            cache, lambda: Counter(r.spec.username for r in cache.messages(_REQUEST)), _REQUEST
+        )
         self._ranges = Derived(cache, lambda: _by_namespace(cache), _LIMIT_RANGE)
 
     def runtime_class(self, name: str) -> RuntimeClass | None:
@@ -104,10 +110,6 @@ class AdmissionSources:
         where all nodes are hollow: nothing would use the token, which costs as much as such a pod.
         """
         return self._mount_tokens and (of_kubernetes or not self._nodes.all_hollow)
-
-    def count(self, kind: Kind) -> int:
-        """Return the number of objects of a kind."""
-        return len(self._cache.objects(kind))
 
     def service_account(self, namespace: str, name: str) -> ServiceAccount | None:
         """Return a ServiceAccount, None if it does not exist."""

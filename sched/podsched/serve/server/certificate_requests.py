@@ -11,6 +11,7 @@ Source: pkg/registry/certificates and plugin/pkg/admission/certificates of Kuber
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from typing import Final
 
 from podsched.api.field_errors import FieldError, invalid
@@ -26,8 +27,9 @@ from podsched.serve.server.access.rights import Rights, rights
 REQUESTS: Final = KINDS["CertificateSigningRequest"]
 GROUP: Final = REQUESTS.group
 APPROVAL: Final = "approval"
-#: Max requests at a time: those that are finished are removed after an hour.
+#: Max requests at a time, and of one user: those that are finished are removed after an hour.
 MAX_REQUESTS: Final = 5000
+MAX_OF_USER: Final = MAX_REQUESTS // 2
 KUBELET_CLIENT: Final = "kubernetes.io/kube-apiserver-client-kubelet"
 KUBELET_SERVING: Final = "kubernetes.io/kubelet-serving"
 KUBELET_SIGNERS: Final = (KUBELET_CLIENT, KUBELET_SERVING)
@@ -35,13 +37,14 @@ _API_CLIENT: Final = "kubernetes.io/kube-apiserver-client"
 _DECISIONS: Final = frozenset({APPROVED, DENIED})
 
 
-def complete(item: CertificateSigningRequest, caller: Identity, present: int) -> None:
-    """Write the requester into a new request; present: the number of requests that there are.
+def complete(item: CertificateSigningRequest, caller: Identity, present: Mapping[str, int]) -> None:
+    """Write the requester into a new request. Raises ApiError if there are too many.
 
-    Raises ApiError for a request that cannot be read, or if there are too many.
+    present: the number of requests that there are, by user.
     """
-    if present >= MAX_REQUESTS:
-        cause = f"there are {MAX_REQUESTS} certificate signing requests already"
+    total, own = sum(present.values()), present.get(caller.user, 0)
+    if total >= MAX_REQUESTS or own >= MAX_OF_USER:
+        cause = f"there are {total} certificate signing requests already, {own} of them yours"
         raise errors.too_many_requests(cause, 60.0)
     spec = item.spec
     spec.username, spec.uid = caller.user, caller.uid
