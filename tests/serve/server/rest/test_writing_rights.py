@@ -46,3 +46,19 @@ async def test_who_labels_a_role_with_more_rights_than_his_is_refused(
     refused = await KubeClient(world.core, asking).request(method, ROLE + query, body, headers)
     assert refused.status == 403, refused.json
     assert "attempting to grant RBAC permissions not currently held" in refused.json["message"]
+
+
+@pytest.mark.parametrize(
+    ("subresource", "body"),
+    [("binding", {"target": {"name": "worker-1"}}), ("eviction", {})],
+)
+@pytest.mark.parametrize("namespace", ["default", "none"])
+async def test_who_has_no_right_is_not_told_which_namespaces_exist(
+    world: World, subresource: str, body: dict[str, Any], namespace: str
+) -> None:
+    nobody = identity("nobody")
+    asking = Pipeline(authenticate=lambda _: nobody, authorize=world.core.authorizer.rights_of)
+    path = f"/api/v1/namespaces/{namespace}/pods/web/{subresource}"
+    body = body | {"metadata": {"name": "web"}}
+    refused = await KubeClient(world.core, asking).request("POST", path, body)
+    assert refused.status == 403, refused.json

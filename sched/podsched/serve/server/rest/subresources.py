@@ -13,6 +13,7 @@ from podsched.api.node_labels import REGION, ZONE
 from podsched.api.objects import AnyObject, LabelSelector, Pod
 from podsched.api.selectors import compile_selector, from_labels
 from podsched.serve.server import errors
+from podsched.serve.server.access.rights import rights
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
@@ -57,6 +58,7 @@ class Subresources:
         metadata, node = member(content, "metadata"), member(content, "target")
         if target.name and metadata.get("name") != target.name:
             raise bad_request("name in URL does not match name in Binding object")
+        _check_right(target, str(metadata.get("name") or ""))
         await self._core.namespaces.require(target.namespace)
         _check_target(node)
         binding = v1.Binding(
@@ -100,6 +102,7 @@ class Subresources:
         metadata = member(content, "metadata")
         if metadata.get("name") != target.name:
             raise bad_request("name in URL does not match name in Eviction object")
+        _check_right(target, target.name)
         options = options_of(member(content, "deleteOptions"))
         await self._core.namespaces.require(target.namespace)
         evict = v1.EvictRequest(namespace=target.namespace, name=target.name)
@@ -145,6 +148,12 @@ class Subresources:
             Rewrite(kind, target.namespace, target.name, target.verb, "scale", make, dry)
         )
         return Answer(encode(_scale(entry)))
+
+
+def _check_right(target: Target, name: str) -> None:
+    """Raise ApiError unless the caller may: who may not is not told which namespaces exist."""
+    kind = target.resource.kind
+    rights().check("create", kind, target.namespace, name, target.subresource)
 
 
 def _check_target(node: dict[str, Any]) -> None:
