@@ -259,6 +259,17 @@ def test_what_json_cannot_say_is_left_out() -> None:
     assert event["requestObject"] is None
 
 
+@pytest.mark.parametrize("number", [b"NaN", b"-Infinity", b"1e999"])
+def test_a_number_that_is_not_json_does_not_spoil_the_line(number: bytes) -> None:
+    """Python's parser reads it; those of who reads the log refuse the line."""
+    patch = b'{"spec": {"replicas": ' + number + b"}}"
+    request = v1.PatchRequest(kind="Pod", name="web", merge_patch=patch)
+    for call in (audited("Patch", request), of_rest("Patch", patch)):
+        line = event_line(call, Level.REQUEST)
+        assert "NaN" not in line and "Infinity" not in line
+        assert '"username":"alice"' in line
+
+
 def test_large_content_is_left_out_and_said_to_be() -> None:
     large = pod("web")
     large.metadata.annotations["a"] = "x" * MAX_CONTENT

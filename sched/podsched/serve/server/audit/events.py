@@ -343,12 +343,15 @@ def _body(call: AuditedCall, annotations: dict[str, str]) -> Any:
 
 
 def _parsed(raw: bytes) -> Any:
-    """Return what JSON describes; None for what no request may have."""
+    """Return what JSON describes; None for what no request may have, such as NaN."""
     try:
         content = load_json(raw)
+        if not isinstance(content, dict | list) or is_deep(content):
+            return None
+        json.dumps(content, allow_nan=False)
     except ValueError:
         return None
-    return None if not isinstance(content, dict | list) or is_deep(content) else content
+    return content
 
 
 def _plain(message: Any) -> Any:
