@@ -67,6 +67,8 @@ def matches(expression: str, device: Device = DEVICE) -> bool:
         "{'a': {'b': 1}}.?a.b.value() == 1",
         "!{'a': 1}.?b.hasValue() && [1][?3].orValue(7) == 7",
         "has({'a': 1}.a) && !has({'a': 1}.b)",
+        "has({'a': {'b': 1}}.?a.b) && !has({'a': {'b': 1}}.?a.c) && !has({'a': {'b': 1}}.?b.c)",
+        f"has(device.attributes[?'{DOMAIN}'].model) && !has(optional.none().model)",
         # Strings.
         "'größe'.upperAscii() == 'GRößE' && 'größe'.size() == 5",
         "'a-b-c'.split('-', 2) == ['a', 'b-c'] && 'abc'.split('') == ['a', 'b', 'c']",

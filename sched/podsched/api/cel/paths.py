@@ -33,7 +33,7 @@ class Qualifier:
     key: Any = VARIES
     run: Run | None = None
     optional: bool = False
-    #: Asks only whether the key is there.
+    #: Asks only whether the key is there; after an optional part the answer is an optional value.
     test: bool = False
 
 
@@ -126,7 +126,7 @@ def _qualify(state: State, value: Any, qualifiers: tuple[Qualifier, ...]) -> Any
         key = qualifier.key if qualifier.run is None else qualifier.run(state)
         if key.__class__ is Failure:
             value = key
-        elif qualifier.test:
+        elif qualifier.test and not optional:
             value = _has(value, key)
         else:
             value = _qualified(value, key, presence=optional)

@@ -279,7 +279,9 @@ def _map(steps: list[list[_Step]], optional: frozenset[int]) -> _Step:
 
 def _path(attribute: Attribute, *, test: bool = False) -> _Step:
     resolve = resolution(attribute)
-    if attribute.branches is not None or test:
+    if test:
+        return _Step(_presence(resolve), attribute=attribute)
+    if attribute.branches is not None:
         return _Step(resolve, attribute=attribute)
     fast = plain(attribute)
     if fast is not None:
@@ -291,6 +293,16 @@ def _path(attribute: Attribute, *, test: bool = False) -> _Step:
         return value
 
     return _Step(run, attribute=attribute)
+
+
+def _presence(resolve: Run) -> Run:
+    """Return the run of ``has``, whose path may have an optional part."""
+
+    def present(state: State) -> Any:
+        value = resolve(state)
+        return value.present if value.__class__ is Optional else value
+
+    return present
 
 
 def _fast_call(call: _Calling, steps: list[_Step]) -> Run | None:
