@@ -46,6 +46,9 @@ def matches(expression: str, device: Device = DEVICE) -> bool:
         "-9223372036854775808 < 0",
         # Values of different types.
         "dyn(1) == 1.0 && dyn(1u) == 1 && dyn('1') != 1",
+        # An integer and a double are compared as doubles.
+        "dyn(9007199254740993) == 9007199254740992.0 && !(9007199254740993 > 9007199254740992.0)",
+        "dyn(9007199254740992.0) in [9007199254740993]",
         "[1, 2] == [1, 2] && {'a': 1} == {'a': 1} && [] == []",
         "{true: 1, false: 2}[true] == 1",
         "dyn({1: 'a'})[1.0] == 'a'",

@@ -408,6 +408,8 @@ def _membership(run: Run, values: Any) -> _Step | None:
         return None
     # 1 == True in Python.
     plain = {value for value in values if type(value) is not bool}
+    # An integer is in the set as a double as well, which may be rounded.
+    plain |= {float(value) for value in plain if isinstance(value, int)}
     bools = {value for value in values if type(value) is bool}
 
     def member(state: State) -> Any:

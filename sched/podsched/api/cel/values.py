@@ -236,7 +236,10 @@ def equal(one: Any, other: Any, budget: Budget) -> bool | Failure:
     if one is None or other is None:
         return one is other
     if class_ in _NUMBERS:
-        return type(other) in _NUMBERS and one == other
+        if type(other) not in _NUMBERS:
+            return False
+        one, other = _numbers(one, other)
+        return bool(one == other)
     if class_ in _CONTAINERS:
         return _equal_containers(one, other, budget)
     if class_ in _STRICT:
@@ -246,6 +249,13 @@ def equal(one: Any, other: Any, budget: Budget) -> bool | Failure:
             return False
         return not one.present or equal(one.value, other.value, budget)
     return type(other) is class_ and bool(one == other)
+
+
+def _numbers(one: Any, other: Any) -> tuple[Any, Any]:
+    """Return two numbers as Go compares them: an integer with a double as doubles, rounded."""
+    if (one.__class__ is float) is (other.__class__ is float):
+        return one, other
+    return float(one), float(other)
 
 
 def _equal_containers(one: Any, other: Any, budget: Budget) -> bool:
@@ -311,6 +321,7 @@ def compare(one: Any, other: Any) -> int | Failure:
     """Return -1, 0 or 1; a failure if the values have no order."""
     class_, other_class = type(one), type(other)
     if class_ in _NUMBERS and other_class in _NUMBERS:
+        one, other = _numbers(one, other)
         if one != one or other != other:
             return Failure("NaN values cannot be ordered")
     elif class_ is not other_class or class_ not in _ORDERED:
