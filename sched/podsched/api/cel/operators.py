@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from podsched.api.cel.declarations import declare, declare_each
@@ -220,16 +221,21 @@ def _string_to_bool(text: str) -> bool | Failure:
     return _unconverted(text, "bool") if found is None else found
 
 
+_DIGITS = "[0-9]+(?:_[0-9]+)*"
+#: As ``strconv.ParseFloat`` takes them, but for hexadecimal numbers.
+_DOUBLE = re.compile(
+    rf"[+-]?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:e[+-]?{_DIGITS})?"
+    "|[+-]?inf(?:inity)?|nan",
+    re.ASCII | re.IGNORECASE,
+)
+
+
 @declare("double(string) -> double")
 def _string_to_double(text: str) -> float | Failure:
-    plain = text.lstrip("+-").lower()
-    if len(text) > 400 or not plain[:1].strip() or plain.strip() != plain or "_" in text:
+    if len(text) > 400 or _DOUBLE.fullmatch(text) is None:
         return _unconverted(text, "double")
-    try:
-        value = float(text)
-    except ValueError:
-        return _unconverted(text, "double")
-    if math.isinf(value) and plain not in ("inf", "infinity"):
+    value = float(text)
+    if math.isinf(value) and text[-1].isdigit():
         return _unconverted(text, "double")
     return value
 
