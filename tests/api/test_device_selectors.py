@@ -89,6 +89,8 @@ def matches(expression: str, device: Device = DEVICE) -> bool:
         "'abc'.matches('^a.c$') && !'abc'.matches('^b')",
         # Times.
         "timestamp('2024-02-29T12:00:00Z') + duration('24h') == timestamp('2024-03-01T12:00:00Z')",
+        "timestamp('2024-01-01T1:00:00Z').getHours() == 1",
+        f"timestamp('2024-01-01T01:00:00.5{'0' * 30}Z').getMilliseconds() == 500",
         "timestamp('2024-02-29T23:00:00Z').getDate('Europe/Berlin') == 1",
         "string(duration('1m30.5s')) == '90.5s' && string(duration('-1ns')) == '-0.000000001s'",
         # Kubernetes' types.

@@ -13,8 +13,9 @@ from podsched.api.cel.declarations import declare, declare_each
 from podsched.api.cel.values import Failure, Timestamp
 from podsched.api.go_durations import UNITS, parse_nanoseconds
 
+#: As Go's time.Parse takes it: an hour may have one digit.
 _RFC3339 = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]{1,30}))?"
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?"
     r"(Z|[+-][0-9]{2}:[0-9]{2})",
     re.ASCII,
 )
