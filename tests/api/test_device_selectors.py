@@ -80,6 +80,9 @@ def matches(expression: str, device: Device = DEVICE) -> bool:
         "'%s is %s'.format(['a', 'b']) == 'a is b'",
         "'%s is %d'.format([dyn('a'), 1]) == 'a is 1'",
         "'%s is %d'.format(['a', 1]) == 'a is 1' && '%s'.format([{'a': 1, 'b': 'c'}]) != ''",
+        r"""'%s'.format([['\r\u200b']]) == '["\\r\\u200b"]'""",
+        r"""'%s'.format([[b'\x01']]) == '[b"\\x01"]'""",
+        """'%s'.format([[double('inf'), 1.5]]) == '["+Inf", 1.500000]'""",
         "quantity('1e400').asApproximateFloat() == 1e308 * 1e308",
         "quantity('-9e999').asApproximateFloat() < -1e308",
         "isQuantity('-') && isQuantity('Ki') && sign(quantity('+.m')) == 0 && !isQuantity('')",
@@ -157,6 +160,7 @@ def test_what_does_not_compile(expression: str) -> None:
         # Of v1.36: what was computed is compared on the left only.
         ("quantity('2') == quantity('1').add(1)", "no such overload"),
         (f"{ATTRIBUTES}.model", "could not be converted to bool"),
+        ("'%s'.format([{1.5: 2}]) == ''", "no formatting function"),
     ],
 )
 def test_what_fails_for_a_device(expression: str, message: str) -> None:

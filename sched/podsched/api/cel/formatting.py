@@ -13,7 +13,6 @@ from podsched.api.cel.types import Type
 from podsched.api.cel.values import (
     BoolKey,
     Budget,
-    DoubleKey,
     Duration,
     Failure,
     Timestamp,
@@ -147,12 +146,7 @@ def _text(value: Any, budget: Budget) -> str:
         return f"[{', '.join(_within(element, budget) for element in value)}]"
     if isinstance(value, dict):
         budget.spend(len(value))
-        entries = {
-            _within(key.value if isinstance(key, (BoolKey, DoubleKey)) else key, budget): _within(
-                element, budget
-            )
-            for key, element in value.items()
-        }
+        entries = {_key(key, budget): _within(element, budget) for key, element in value.items()}
         return "{" + ", ".join(f"{key}:{entries[key]}" for key in sorted(entries)) + "}"
     text = text_of(value)
     if text is None:
@@ -160,11 +154,19 @@ def _text(value: Any, budget: Budget) -> str:
     return text
 
 
+def _key(stored: Any, budget: Budget) -> str:
+    key = stored.value if isinstance(stored, BoolKey) else stored
+    if type_name(key) not in ("string", "bool", "int", "uint"):
+        raise FormatError("no formatting function for a map's key of this type")
+    return _within(key, budget)
+
+
 def _within(value: Any, budget: Budget) -> str:
     """Return a value as it is written within a list or a map."""
     wrapped: dict[type, Callable[[str], str]] = {
-        str: lambda text: f'"{_escaped(text)}"',
-        bytes: lambda text: f'b"{_escaped(text)}"',
+        str: _quoted,
+        bytes: lambda text: f"b{_quoted(text)}",
+        float: _quoted,
         Timestamp: lambda text: f'timestamp("{text}")',
         Duration: lambda text: f'duration("{text}")',
     }
@@ -176,5 +178,31 @@ def _within(value: Any, budget: Budget) -> str:
     return wrapped[type(value)](text) if type(value) in wrapped else text
 
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+#: What is written as a letter after a backslash.
+ESCAPES = str.maketrans(
+    {
+        "\a": "\\a",
+        "\b": "\\b",
+        "\f": "\\f",
+        "\n": "\\n",
+        "\r": "\\r",
+        "\t": "\\t",
+        "\v": "\\v",
+        "\\": "\\\\",
+        '"': '\\"',
+    }
+)
+
+
+def _quoted(text: str) -> str:
+    """Return a text as Go's ``%q`` writes it."""
+    escaped = text.translate(ESCAPES)
+    if not escaped.isprintable():
+        escaped = "".join(c if c.isprintable() else _code(ord(c)) for c in escaped)
+    return f'"{escaped}"'
+
+
+def _code(letter: int) -> str:
+    if letter < 0x80:
+        return f"\\x{letter:02x}"
+    return f"\\u{letter:04x}" if letter < 0x10000 else f"\\U{letter:08x}"

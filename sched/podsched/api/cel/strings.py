@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from podsched.api.cel.declarations import declare, declare_each
-from podsched.api.cel.formatting import formatted
+from podsched.api.cel.formatting import ESCAPES, formatted
 from podsched.api.cel.values import Budget, Failure
 
 
@@ -88,21 +88,6 @@ def _join_by(values: list[Any], separator: str, budget: Budget) -> str | Failure
     return separator.join(values)
 
 
-_QUOTED = str.maketrans(
-    {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        '"': '\\"',
-    }
-)
-
-
 @declare("matches(string, string) -> bool", ".matches(string, string) -> bool", shared=True)
 def _matches(text: str, pattern: str) -> bool | Failure:
     expression = compiled(pattern)
@@ -156,7 +141,7 @@ declare_each(
             text[start:] if 0 <= start <= len(text) else Failure(f"index out of range: {start}")
         ),
         ".trim(string) -> string": lambda text: text.strip(_SPACE),
-        "strings.quote(string) -> string": lambda text: f'"{text.translate(_QUOTED)}"',
+        "strings.quote(string) -> string": lambda text: f'"{text.translate(ESCAPES)}"',
     }
 )
 declare_each(
