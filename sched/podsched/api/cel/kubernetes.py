@@ -5,8 +5,9 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
+from dataclasses import replace
 from typing import Any
-from urllib.parse import unquote_plus
+from urllib.parse import quote, unquote, unquote_plus, unquote_to_bytes
 
 from podsched.api import quantity as quantities
 from podsched.api.cel.declarations import declare, declare_each
@@ -266,56 +267,70 @@ declare_each(
 )
 
 
-_URL = re.compile(
-    r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/?]*))?([^?]*)(?:\?(.*))?", re.ASCII | re.DOTALL
-)
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_USER = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*")
 _HOST = re.compile(
-    r"(?:[A-Za-z0-9._~%!$&'()*+,;=:-]*@)?"
-    r"(\[[0-9A-Fa-f:.]+(?:%25[A-Za-z0-9._~%-]+)?\]"
-    r"|(?:[^\x00-\x20\x7f\"#/:<>?@\[\\\]^`{|}%]|%[89a-fA-F][0-9a-fA-F])*)"
-    r"(:[0-9]*)?"
+    r"(?:\[[0-9A-Fa-f:.]+(?:%25[A-Za-z0-9._~%-]+)?\]"
+    r"|(?:[^\x00-\x20\x7f#/:?@\[\\\]^`{|}%]|%25|%[89a-fA-F][0-9a-fA-F])*)(?::[0-9]*)?"
 )
+_ESCAPED_PATH = re.compile(r"[A-Za-z0-9._~%!$&'()*+,;=:@/\[\]-]*")
+_BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
-def parse_url(text: str) -> Url | None:
-    """Return the parts of a URL or a path; None if Go's ``url.ParseRequestURI`` refuses it."""
-    if not text or re.search(r"[\x00-\x1f\x7f]", text):
+def is_url(text: str) -> bool:
+    """Return whether Go's ``url.ParseRequestURI`` accepts a URL or a path."""
+    return _parsed(text, request=True) is not None
+
+
+def _parsed(text: str, *, request: bool) -> Url | None:
+    """Return the parts of a URL without a fragment; None if it is none.
+
+    ``request``: what has no scheme is a path, even if it begins with two slashes.
+    """
+    if text == "*":
+        return Url(text, "", "", text, "")
+    match = _SCHEME.match(text)
+    scheme = match[1].lower() if match else ""
+    rest, mark, query = text[match.end() if match else 0 :].partition("?")
+    if re.search(r"[\x00-\x1f\x7f]", text) or not (scheme or rest.startswith("/")):
         return None
-    match = _URL.fullmatch(text)
-    if match is None:
-        return None
-    scheme, authority, path, query = match.groups()
-    # Without a scheme it must be a path; "scheme:x" is opaque and accepted.
-    if scheme is None and not text.startswith("/") and text != "*":
-        return None
-    if scheme is None and authority is not None:
-        # As in Go, what begins with two slashes and has no scheme is a path within a request.
-        path, authority = f"//{authority}{path}", None
+    begin, end = f"{scheme}:" if scheme else "", mark + query
+    if not rest.startswith("/"):
+        return Url(begin + rest + end, scheme, "", "", query)
     host = ""
-    if authority is not None:
-        parts = _HOST.fullmatch(authority)
-        if parts is None:
+    if rest.startswith("//") and (scheme or not (request or rest.startswith("///"))):
+        authority, slash, path = rest[2:].partition("/")
+        user, _, host = authority.rpartition("@")
+        if not (_USER.fullmatch(user) and _HOST.fullmatch(host)):
             return None
-        host = re.sub(r"%([89a-fA-F][0-9a-fA-F])", lambda m: chr(int(m[1], 16)), parts[1])
-        host += parts[2] or ""
-    if path and re.search(r"%(?![0-9A-Fa-f]{2})", path):
+        begin, host, rest = f"{begin}//{authority}", unquote(host), slash + path
+    if _BAD_ESCAPE.search(rest):
         return None
-    path, _, _ = (path or "").partition("#")
-    return Url(text, (scheme or "").lower(), host, path, (query or "").partition("#")[0])
+    if _ESCAPED_PATH.fullmatch(rest) is None:
+        encoded = rest.encode("utf-8", "surrogatepass")
+        rest = quote(unquote_to_bytes(encoded), safe="$&+,/:;=@")
+    return Url(begin + rest + end, scheme, host, rest, query)
+
+
+@declare("url(string) -> URL")
+def _url(text: str) -> Url | Failure:
+    whole, _, fragment = text.partition("#")
+    # As in Kubernetes: accepted as of a request, which has no fragment, and then read once more.
+    found = _parsed(whole, request=False) if is_url(text) else None
+    if found is None or _BAD_ESCAPE.search(fragment):
+        return Failure(
+            "URL parse error during conversion from string: "
+            f'parse "{text}": invalid URI for request'
+        )
+    return replace(found, text=f"{found.text}#{fragment}") if fragment else found
 
 
 declare_each(
     {
-        "url(string) -> URL": lambda text: (
-            parse_url(text)
-            or Failure(
-                "URL parse error during conversion from string: "
-                f'parse "{text}": invalid URI for request'
-            )
-        ),
-        "isURL(string) -> bool": lambda text: parse_url(text) is not None,
+        "isURL(string) -> bool": is_url,
         ".getScheme(URL) -> string": lambda value: value.scheme,
         ".getHost(URL) -> string": lambda value: value.host,
+        ".getEscapedPath(URL) -> string": lambda value: value.path,
     }
 )
 
@@ -332,21 +347,12 @@ def _port_of(value: Url) -> str:
     return match[1] if match else ""
 
 
-@declare(".getEscapedPath(URL) -> string")
-def _escaped_path(value: Url) -> str:
-    return re.sub(
-        r"[^A-Za-z0-9._~%!$&'()*+,;=:@/\[\]-]",
-        lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace")),
-        value.path,
-    )
-
-
 @declare(".getQuery(URL) -> map(string, list(string))")
 def _query_of(value: Url) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for part in value.query.split("&"):
         key, _, text = part.partition("=")
-        if not part or ";" in part or re.search(r"%(?![0-9A-Fa-f]{2})", part):
+        if not part or ";" in part or _BAD_ESCAPE.search(part):
             continue
         found.setdefault(unquote_plus(key), []).append(unquote_plus(text))
     return found

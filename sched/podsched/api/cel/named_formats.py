@@ -9,7 +9,7 @@ from functools import partial
 
 from podsched.api import names
 from podsched.api.cel.declarations import declare_each
-from podsched.api.cel.kubernetes import parse_url
+from podsched.api.cel.kubernetes import is_url
 from podsched.api.cel.times import parse_timestamp
 from podsched.api.cel.values import NONE, Format, Optional
 
@@ -91,7 +91,7 @@ _NAMES = (
 _OTHERS: tuple[tuple[str, str, Callable[[str], list[str]], int], ...] = (
     ("qualifiedName", "QualifiedName", _qualified_name_errors, 60),
     ("labelValue", "LabelValue", _matching(names.VALUE, 63, names.VALUE_ERROR), 40),
-    ("uri", "URI", _valid(lambda t: parse_url(t) is not None, "invalid URI for request"), 1103),
+    ("uri", "URI", _valid(is_url, "invalid URI for request"), 1103),
     ("uuid", "uuid", _valid(_is_uuid, "does not match the UUID format"), 81),
     ("byte", "byte", _valid(_is_base64, "invalid base64"), 84),
     ("date", "date", _valid(lambda t: _is_time(f"{t}T00:00:00Z"), "invalid date"), 108),

@@ -121,7 +121,7 @@ class Cidr:
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """A URL in its parts, as Go's net/url has them."""
+    """A URL in its parts, as Go's net/url has them; ``text`` as it writes it."""
 
     text: str
     scheme: str
