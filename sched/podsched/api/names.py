@@ -15,7 +15,7 @@ NameRule = Callable[[str], Sequence[str]]
 
 LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 SUBDOMAIN = rf"{LABEL}(\.{LABEL})*"
-LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 VALUE = f"({QUALIFIED})?"
 
@@ -37,10 +37,10 @@ SUBDOMAIN_ERROR = _regex_error(
     f"'.', and {_ALPHANUMERIC}",
     *(SUBDOMAIN, "example.com"),
 )
-LABEL_1035_ERROR = _regex_error(
+_LABEL_1035_ERROR = _regex_error(
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
     "alphabetic character, and end with an alphanumeric character",
-    *(LABEL_1035, "my-name", "abc-123"),
+    *(_LABEL_1035, "my-name", "abc-123"),
 )
 _NAME = f"must consist of alphanumeric characters, '-', '_' or '.', and {_ALPHANUMERIC}"
 _EXAMPLES = ("MyName", "my.name", "123-abc")
@@ -57,7 +57,7 @@ VALUE_ERROR = _regex_error(
 
 _PERCENT = "[0-9]+%"
 _LABEL_RE, _SUBDOMAIN_RE = re.compile(LABEL), re.compile(SUBDOMAIN)
-_QUALIFIED_RE = re.compile(QUALIFIED)
+_LABEL_1035_RE, _QUALIFIED_RE = re.compile(_LABEL_1035), re.compile(QUALIFIED)
 _VALUE_RE, _PERCENT_RE = re.compile(VALUE), re.compile(_PERCENT)
 _PORT_RE = re.compile("[-a-z0-9]+")
 
@@ -90,6 +90,11 @@ def dns1123_subdomain(name: str) -> list[str]:
         # Not matched as well: the pattern backtracks, which long input could make slow.
         return [_too_long(_MOST_SUBDOMAIN)]
     return [] if _SUBDOMAIN_RE.fullmatch(name) else [SUBDOMAIN_ERROR]
+
+
+def dns1035_label(name: str) -> list[str]:
+    """Check the name of a service: my-name, which does not begin with a digit."""
+    return _label(name, _LABEL_1035_RE, _LABEL_1035_ERROR)
 
 
 def path_segment_name(name: str) -> list[str]:

@@ -14,52 +14,13 @@ from podsched.api.cel.times import parse_timestamp
 from podsched.api.cel.values import NONE, Format, Optional
 
 
-def _matching(
-    pattern: str, most: int, error: str, *, prefix: bool = False
-) -> Callable[[str], list[str]]:
-    expression = re.compile(pattern, re.ASCII)
-
-    def errors(text: str) -> list[str]:
-        # As in Kubernetes (``maskTrailingDash``): a prefix may end with a dash, since more follows.
-        if prefix and len(text) > 1 and text.endswith("-"):
-            text = text[:-2] + "a"
-        found = (
-            [f"must be no more than {most} bytes"]
-            if len(text.encode("utf-8", "replace")) > most
-            else []
-        )
-        # Too long a text is refused anyway; the expression takes its time with it.
-        if len(text) > 4 * most or not expression.fullmatch(text):
-            found.append(error)
-        return found
-
-    return errors
+def _beginning(rule: names.NameRule) -> names.NameRule:
+    """Return the rule of a name's beginning, which may end with a dash, since more follows."""
+    # As in Kubernetes (``maskTrailingDash``), which replaces two characters.
+    return lambda text: rule(text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text)
 
 
-_subdomain_errors = _matching(names.SUBDOMAIN, 253, names.SUBDOMAIN_ERROR)
-_name_errors = _matching(names.QUALIFIED, 63, names.NAME_PART_ERROR)
-
-
-def _qualified_name_errors(text: str) -> list[str]:
-    prefix, slash, name = text.rpartition("/")
-    if "/" in prefix:
-        return [
-            "a valid qualified name must consist of alphanumeric characters with an optional DNS"
-            " subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        ]
-    found = []
-    if slash:
-        found = (
-            [f"prefix part {error}" for error in _subdomain_errors(prefix)]
-            if prefix
-            else ["prefix part must be non-empty"]
-        )
-    if not name:
-        found.append("name part must be non-empty")
-    return found + _name_errors(name)
-
-
-def _valid(test: Callable[[str], bool], error: str) -> Callable[[str], list[str]]:
+def _valid(test: Callable[[str], bool], error: str) -> names.NameRule:
     return lambda text: [] if test(text) else [error]
 
 
@@ -82,15 +43,15 @@ def _is_uuid(text: str) -> bool:
     return _UUID.fullmatch(text) is not None
 
 
-#: Go's names of formats that exist for prefixes of names as well: patterns, most bytes, sizes.
-_NAMES = (
-    ("DNS1123Label", names.LABEL, 63, names.LABEL_ERROR, 30),
-    ("DNS1123Subdomain", names.SUBDOMAIN, 253, names.SUBDOMAIN_ERROR, 60),
-    ("DNS1035Label", names.LABEL_1035, 63, names.LABEL_1035_ERROR, 30),
+#: Go's names of formats that exist for beginnings of names as well, and sizes.
+_NAMES: tuple[tuple[str, names.NameRule, int], ...] = (
+    ("DNS1123Label", names.dns1123_label, 30),
+    ("DNS1123Subdomain", names.dns1123_subdomain, 60),
+    ("DNS1035Label", names.dns1035_label, 30),
 )
-_OTHERS: tuple[tuple[str, str, Callable[[str], list[str]], int], ...] = (
-    ("qualifiedName", "QualifiedName", _qualified_name_errors, 60),
-    ("labelValue", "LabelValue", _matching(names.VALUE, 63, names.VALUE_ERROR), 40),
+_OTHERS: tuple[tuple[str, str, names.NameRule, int], ...] = (
+    ("qualifiedName", "QualifiedName", names.qualified_name, 60),
+    ("labelValue", "LabelValue", names.label_value, 40),
     ("uri", "URI", _valid(is_url, "invalid URI for request"), 1103),
     ("uuid", "uuid", _valid(_is_uuid, "does not match the UUID format"), 81),
     ("byte", "byte", _valid(_is_base64, "invalid base64"), 84),
@@ -98,11 +59,9 @@ _OTHERS: tuple[tuple[str, str, Callable[[str], list[str]], int], ...] = (
     ("datetime", "datetime", _valid(lambda t: _is_time(t.upper()), "invalid datetime"), 108),
 )
 FORMATS = {
-    f"dns{name[3:]}{suffix}": Format(
-        name + suffix, _matching(pattern, most, error, prefix=bool(suffix)), size
-    )
-    for name, pattern, most, error, size in _NAMES
-    for suffix in ("", "Prefix")
+    f"dns{name[3:]}{suffix}": Format(name + suffix, rule, size)
+    for name, whole, size in _NAMES
+    for suffix, rule in (("", whole), ("Prefix", _beginning(whole)))
 } | {name: Format(go_name, errors, size) for name, go_name, errors, size in _OTHERS}
 
 
@@ -113,7 +72,7 @@ declare_each(
             Optional(True, FORMATS[name]) if name in FORMATS else NONE
         ),
         ".validate(Format, string) -> optional(list(string))": lambda value, text: (
-            Optional(True, errors) if (errors := value.errors(text)) else NONE
+            Optional(True, [*errors]) if (errors := value.errors(text)) else NONE
         ),
     }
 )

@@ -19,7 +19,7 @@ from __future__ import annotations
 import enum
 import ipaddress
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,7 +135,7 @@ class Format:
     """A named format. ``errors`` returns what is wrong with a string."""
 
     name: str
-    errors: Callable[[str], list[str]]
+    errors: Callable[[str], Sequence[str]]
     #: Length of its regular expression, for the cost.
     size: int
 
