@@ -110,6 +110,8 @@ def matches(expression: str, device: Device = DEVICE) -> bool:
         "url('http://a/b%2fc').getEscapedPath() == '/b%2fc'",
         "url('http://a/b%2fc (d)').getEscapedPath() == '/b/c%20%28d%29'",
         "!format.dns1123Label().validate('my-name').hasValue()",
+        "!format.datetime().validate('2024-01-01t00:00:00,5+30:00').hasValue()",
+        "format.datetime().validate('2024-01-01T24:00:00Z').hasValue()",
         "format.dns1123Label().validate('a.b').value() == ['must not contain dots']",
         "format.dns1035Label().validate('1a').hasValue()",
         "!format.dns1035LabelPrefix().validate('my-').hasValue()",

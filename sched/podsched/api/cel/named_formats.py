@@ -32,8 +32,17 @@ def _is_base64(text: str) -> bool:
     return bool(text)
 
 
-def _is_time(text: str) -> bool:
-    return parse_timestamp(text) is not None
+def _is_date(text: str) -> bool:
+    return parse_timestamp(f"{text}T00:00:00Z") is not None
+
+
+_CLOCK = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})")
+
+
+def _is_datetime(text: str) -> bool:
+    # As in kube-openapi: any sign before the decimals, any offset, and no look beyond another "t".
+    date, *rest = text.lower().split("t")
+    return bool(rest) and _is_date(date) and _CLOCK.fullmatch(rest[0]) is not None
 
 
 _UUID = re.compile("(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
@@ -55,8 +64,8 @@ _OTHERS: tuple[tuple[str, str, names.NameRule, int], ...] = (
     ("uri", "URI", _valid(is_url, "invalid URI for request"), 1103),
     ("uuid", "uuid", _valid(_is_uuid, "does not match the UUID format"), 81),
     ("byte", "byte", _valid(_is_base64, "invalid base64"), 84),
-    ("date", "date", _valid(lambda t: _is_time(f"{t}T00:00:00Z"), "invalid date"), 108),
-    ("datetime", "datetime", _valid(lambda t: _is_time(t.upper()), "invalid datetime"), 108),
+    ("date", "date", _valid(_is_date, "invalid date"), 108),
+    ("datetime", "datetime", _valid(_is_datetime, "invalid datetime"), 108),
 )
 FORMATS = {
     f"dns{name[3:]}{suffix}": Format(name + suffix, rule, size)
