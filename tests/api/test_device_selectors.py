@@ -66,6 +66,8 @@ def matches(expression: str, device: Device = DEVICE) -> bool:
         # Not evaluated, so it does not fail.
         f"cel.bind(x, {ATTRIBUTES}.none, true)",
         # Optional values.
+        "!optional.ofNonZeroValue(0).hasValue()",
+        "optional.ofNonZeroValue(optional.none()).hasValue()",
         "[?optional.none(), 1] == [1] && {?'a': optional.none()} == {}",
         "{'a': {'b': 1}}.?a.b.value() == 1",
         "!{'a': 1}.?b.hasValue() && [1][?3].orValue(7) == 7",

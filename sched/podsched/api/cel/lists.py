@@ -195,8 +195,6 @@ def _map_insert_all(
 
 
 def _is_zero(value: Any) -> bool:
-    if isinstance(value, Optional):
-        return not value.present
     if isinstance(value, Duration):
         return value.ns == 0
     return value is None or (
