@@ -174,6 +174,7 @@ def test_what_does_not_compile(expression: str) -> None:
         ("quantity('2') == quantity('1').add(1)", "no such overload"),
         (f"{ATTRIBUTES}.model", "could not be converted to bool"),
         ("'%s'.format([{1.5: 2}]) == ''", "no formatting function"),
+        ("{'a': optional.of({'b': 1})}.a.b.value() == 1", "no such key: b"),
     ],
 )
 def test_what_fails_for_a_device(expression: str, message: str) -> None:

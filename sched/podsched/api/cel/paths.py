@@ -64,13 +64,13 @@ def plain(attribute: Attribute) -> Run | None:
     base = attribute.base
 
     def run(state: State) -> Any:
-        value = base(state)
+        start = value = base(state)
         cost = 1
         try:
             for name in names:
                 cost += 1
                 if value.__class__ is not dict and value.__class__ is not Defaulting:
-                    return slow(state, value, cost - 2)
+                    return slow(state, start)
                 value = value[name]
         except KeyError:
             value = Failure(f"no such key: {name}")
@@ -79,11 +79,10 @@ def plain(attribute: Attribute) -> Run | None:
             raise CostExceeded(state.limit + 1)
         return value
 
-    def slow(state: State, value: Any, done: int) -> Any:
-        """Finish a path that leads through something else than maps."""
-        state.steps(done)
+    def slow(state: State, value: Any) -> Any:
+        """Follow a path that leads through something else than maps."""
         if value.__class__ is not Failure:
-            value = _qualify(state, value, qualifiers[done:])
+            value = _qualify(state, value, qualifiers)
         state.steps(1)
         return value
 
