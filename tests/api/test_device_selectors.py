@@ -145,6 +145,7 @@ def test_the_language(expression: str) -> None:
         "device.attributes.exists(x.y, true)",
         "'a'.matches('(')",
         "duration('1x') == duration('1s')",
+        "duration(1) == duration('1s')",
         "int('a') == 1",
         "double('+nan') != 1.0",
         "double('\uff11') == 1.0",
@@ -168,6 +169,7 @@ def test_what_does_not_compile(expression: str) -> None:
         ("1 / (2 - 2) == 1", "division by zero"),
         ("9223372036854775807 + 1 > 0", "integer overflow"),
         (f"{ATTRIBUTES}.model > 1", "no such overload"),
+        (f"duration({ATTRIBUTES}.index) > duration('1s')", "type conversion error from 'int'"),
         ("optional.none().value() == 1", "optional.none\\(\\) dereference"),
         (f"{ATTRIBUTES}.fw == '2.10.3'", "no such overload"),
         # Of v1.36: what was computed is compared on the left only.

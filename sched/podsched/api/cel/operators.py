@@ -200,7 +200,8 @@ declare_each(
         "bytes(string) -> bytes": lambda text: text.encode("utf-8", "surrogatepass"),
         "double(int) -> double": float,
         "double(uint) -> double": float,
-        "duration(int) -> duration": Duration,
+        # cel-go declares it, but has no conversion.
+        "duration(int) -> duration": lambda value: _unconverted(value, "google.protobuf.Duration"),
         "timestamp(int) -> timestamp": lambda value: checked_timestamp(value * 10**9),
         "int(duration) -> int": lambda value: value.ns,
         "int(timestamp) -> int": lambda value: value.ns // 10**9,
