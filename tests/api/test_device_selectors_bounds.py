@@ -44,6 +44,11 @@ def nested(count: int, body: str) -> str:
     return body
 
 
+def large(letters: int) -> list[str]:
+    """Regular expressions, each of which takes some 20 milliseconds to compile."""
+    return [f'"\\\\pL{{{letters}}}{number}"' for number in range(400)]
+
+
 def grown(count: int, start: str, step: str, body: str) -> str:
     """An expression with a value that is made of its former self again and again."""
     for number in range(count, 0, -1):
@@ -82,6 +87,11 @@ BOMBS = {
     "long lists searched": "cel.bind(b, lists.range(90000), lists.range(90).all(x, !(-1 in b)))",
     "regular expression": f'"{"a" * 5000}".matches("(a*)*(a*)*(a*)*b")',
     "large regular expression": '"a".find("((a{1000}){1000}){1000}") == ""',
+    "large regular expressions": " || ".join(f"'a'.matches({p})" for p in large(29)),
+    "large regular expressions found": f"[{', '.join(large(28))}].exists(p, 'a'.matches(p))",
+    "too large regular expressions": (
+        'lists.range(1000).exists(n, "a".matches("\\\\pL{999}" + string(n)))'
+    ),
     "matches to the end": f'"{"a" * 9000}".findAll("[\\\\s\\\\S]*b|a").size() > 0',
     "digits": f"{'9' * 90_000} > 0",
     "digits converted": f'int("{"1" * 90_000}") == 1 || double("{"1" * 90_000}") > 0.0',

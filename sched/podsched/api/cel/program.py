@@ -16,7 +16,7 @@ from podsched.api.cel.declarations import FUNCTIONS, Overload, no_overload
 from podsched.api.cel.errors import CompileError
 from podsched.api.cel.paths import VARIES, Attribute, Qualifier, plain, resolution, shown
 from podsched.api.cel.state import CostExceeded, Run, State
-from podsched.api.cel.strings import compiled
+from podsched.api.cel.strings import Patterns, compiled, program_size
 from podsched.api.cel.tree import (
     ACCUMULATOR,
     Call,
@@ -53,6 +53,7 @@ class Compiler:
         self._scope = dict(variables)
         self.slots = len(variables)
         self._lazy: dict[int, Run] = {}
+        self._patterns = Patterns()
         self._compile: dict[type[Node], Callable[[Any], _Step]] = {
             Literal: lambda node: _constant(node.value),
             Ident: self._ident,
@@ -146,12 +147,19 @@ class Compiler:
                 raise CompileError(f"program instantiation failed: {value.message}")
             return _constant(value)
         in_turn = call.in_turn or len(steps) > 2
-        if node.function in ("matches", "find", "findAll") and isinstance(constants[1], str):
-            expression = compiled(constants[1])
-            if isinstance(expression, Failure):
-                raise CompileError(f"program instantiation failed: {expression.message}")
-            in_turn = True
+        if node.function in ("matches", "find", "findAll"):
+            steps[1] = self._pattern(steps[1])
+            in_turn = in_turn or isinstance(constants[1], str)
         return _Step(_fast_call(call, steps) or call.run([step.run for step in steps], in_turn))
+
+    def _pattern(self, step: _Step) -> _Step:
+        """Return the step of a regular expression; one that is constant is compiled."""
+        if not isinstance(step.constant, str):
+            return _Step(_counted(step.run))
+        expression = self._patterns.compiled(step.constant)
+        if isinstance(expression, Failure):
+            raise CompileError(f"program instantiation failed: {expression.message}")
+        return step
 
     def _fold(self, node: Fold) -> _Step:
         range_step = self._step(node.range)
@@ -333,6 +341,18 @@ def _remembered(call: _Calling, arguments: tuple[Any, ...]) -> Run:
         return result
 
     return run
+
+
+def _counted(run: Run) -> Run:
+    """Return the run of a regular expression that is made when evaluated, its size as work."""
+
+    def counted(state: State) -> Any:
+        pattern = run(state)
+        if pattern.__class__ is str:
+            state.spend(program_size(compiled(pattern)))
+        return pattern
+
+    return counted
 
 
 def _text_comparison(run: Run, text: str, first: bool, call: _Calling) -> Run:

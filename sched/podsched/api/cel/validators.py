@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from podsched.api.cel.errors import CompileError
 from podsched.api.cel.formatting import TEXTS, wrong_arguments
-from podsched.api.cel.strings import compiled
+from podsched.api.cel.strings import Patterns
 from podsched.api.cel.tree import Call, Literal, MakeList, MakeMap, Node
 from podsched.api.cel.types import DYN, Type
 from podsched.api.cel.values import Failure
@@ -19,6 +19,7 @@ from podsched.api.cel.values import Failure
 def validate(nodes: Sequence[Node]) -> None:
     """Raise CompileError if one of an expression's nodes breaks a rule."""
     exempt = _within_formats(nodes)
+    patterns = Patterns()
     for node in nodes:
         if id(node) in exempt:
             continue
@@ -29,7 +30,7 @@ def validate(nodes: Sequence[Node]) -> None:
             values = [value for _, value in node.entries]
             _validate_alike(_elements(values, node.optional))
         elif isinstance(node, Call):
-            _validate_call(node)
+            _validate_call(node, patterns)
 
 
 def _within_formats(nodes: Iterable[Node]) -> set[int]:
@@ -66,12 +67,12 @@ def _validate_alike(elements: list[tuple[Node, Type]]) -> None:
             raise CompileError(reason, node.position)
 
 
-def _validate_call(node: Call) -> None:
+def _validate_call(node: Call, patterns: Patterns) -> None:
     # The first argument: of the function ``matches`` without a target, that is the text.
     first = node.arguments[0] if node.arguments else None
     pattern = first.value if isinstance(first, Literal) else None
     is_text = node.function == "matches" and isinstance(pattern, str)
-    if is_text and isinstance(compiled(pattern), Failure):
+    if is_text and isinstance(patterns.compiled(pattern), Failure):
         raise CompileError("invalid matches argument", node.arguments[0].position)
     target = node.target
     if node.function == "format" and isinstance(target, Literal) and isinstance(first, MakeList):
