@@ -79,6 +79,9 @@ BOMBS = {
     "trees searched": grown(60, "[1]", "[v, v]", "[v60].indexOf(v60) == 0"),
     "trees as keys": grown(60, "[1]", "[v, v]", "{1: 2}[dyn(v60)] == 2"),
     "trees as keys of a new map": grown(60, "[1]", "[v, v]", "{v60: 2}.size() == 2"),
+    "texts searched from the end": grown(
+        15, '"aaaaaaaaaa"', "v + v", "v15.lastIndexOf('ab' + v14) < 0"
+    ),
     "replacements": grown(20, '"aaaaaaaaaa"', 'v.replace("", v)', "v20.size() > 0"),
     "joined": grown(20, '"aaaaaaaaaa"', '["a", "b", "c"].join(v)', "v20.size() > 0"),
     "long lists": "lists.range(1000000000000).size() > 0",

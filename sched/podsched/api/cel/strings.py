@@ -34,13 +34,20 @@ def _index_of_from(text: str, part: str, start: int) -> int | Failure:
     return text.find(part, start)
 
 
+@declare(".lastIndexOf(string, string) -> int")
+def _last_index_of(text: str, part: str) -> int:
+    # ``str.rfind`` takes quadratic time.
+    found = text[::-1].find(part[::-1])
+    return found if found < 0 else len(text) - found - len(part)
+
+
 @declare(".lastIndexOf(string, string, int) -> int")
 def _last_index_of_from(text: str, part: str, start: int) -> int | Failure:
     if not part:
         return start
     if start < 0:
         return Failure(f"index out of range: {start}")
-    return -1 if start >= len(text) else text.rfind(part, 0, start + len(part))
+    return -1 if start >= len(text) else _last_index_of(text[: start + len(part)], part)
 
 
 _LOWER = {ord(letter): ord(letter) + 32 for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
@@ -135,7 +142,6 @@ declare_each(
         ".startsWith(string, string) -> bool": str.startswith,
         ".endsWith(string, string) -> bool": str.endswith,
         ".indexOf(string, string) -> int": str.find,
-        ".lastIndexOf(string, string) -> int": str.rfind,
         ".lowerAscii(string) -> string": lambda text: text.translate(_LOWER),
         ".upperAscii(string) -> string": lambda text: text.translate(_UPPER),
         ".split(string, string) -> list(string)": lambda text, by: _split_some(text, by, -1),
