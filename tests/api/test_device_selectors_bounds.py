@@ -44,6 +44,10 @@ def nested(count: int, body: str) -> str:
     return body
 
 
+def often(count: int, body: str) -> str:
+    return f"lists.range({count}).all(x, {body})"
+
+
 def large(letters: int) -> list[str]:
     """Regular expressions, each of which takes some 20 milliseconds to compile."""
     return [f'"\\\\pL{{{letters}}}{number}"' for number in range(400)]
@@ -81,6 +85,20 @@ BOMBS = {
     "trees as keys of a new map": grown(60, "[1]", "[v, v]", "{v60: 2}.size() == 2"),
     "texts searched from the end": grown(
         15, '"aaaaaaaaaa"', "v + v", "v15.lastIndexOf('ab' + v14) < 0"
+    ),
+    "durations": grown(15, '"1h1h1h1h1h"', "v + v", often(50, "duration(v15) > duration('1s')")),
+    "integers": grown(16, '"0000000000"', "v + v", often(1000, "int(v16) == 0")),
+    "times": grown(
+        *(16, '"0000000000"', "v + v"),
+        "cel.bind(t, '2024-01-01T00:00:00.' + v16 + 'Z', "
+        + often(4000, "timestamp(t) > timestamp(0)")
+        + ")",
+    ),
+    "versions": grown(
+        *(15, '"a.a.a.a.a."', "v + v"),
+        "cel.bind(a, semver('1.0.0-' + v15 + 'a'), cel.bind(b, semver('1.0.0-' + v15 + 'b'), "
+        + often(500, "a.compareTo(b) < 0")
+        + "))",
     ),
     "replacements": grown(20, '"aaaaaaaaaa"', 'v.replace("", v)', "v20.size() > 0"),
     "joined": grown(20, '"aaaaaaaaaa"', '["a", "b", "c"].join(v)', "v20.size() > 0"),

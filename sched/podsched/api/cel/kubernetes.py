@@ -119,11 +119,13 @@ _SEMVER = re.compile(
     r"(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?",
     re.ASCII,
 )
+#: Longest version, since comparing two costs nothing by their lengths.
+_LONGEST_VERSION = 1000
 
 
 def parse_semver(text: str) -> Semver | None:
     """Return the semantic version as github.com/blang/semver reads it; None if it is none."""
-    match = _SEMVER.fullmatch(text)
+    match = _SEMVER.fullmatch(text) if len(text) <= _LONGEST_VERSION else None
     if match is None:
         return None
     numbers = [int(number) for number in match.groups()[:3]]

@@ -222,6 +222,8 @@ def _string_to_bool(text: str) -> bool | Failure:
     return _unconverted(text, "bool") if found is None else found
 
 
+#: Longest text that is read as a number or a time, which costs nothing by its length.
+_LONGEST = 400
 _DIGITS = "[0-9]+(?:_[0-9]+)*"
 #: As ``strconv.ParseFloat`` takes them, but for hexadecimal numbers.
 _DOUBLE = re.compile(
@@ -233,7 +235,7 @@ _DOUBLE = re.compile(
 
 @declare("double(string) -> double")
 def _string_to_double(text: str) -> float | Failure:
-    if len(text) > 400 or _DOUBLE.fullmatch(text) is None:
+    if len(text) > _LONGEST or _DOUBLE.fullmatch(text) is None:
         return _unconverted(text, "double")
     value = float(text)
     if math.isinf(value) and text[-1].isdigit():
@@ -243,13 +245,13 @@ def _string_to_double(text: str) -> float | Failure:
 
 @declare("duration(string) -> duration")
 def _string_to_duration(text: str) -> Duration | Failure:
-    ns = parse_duration(text)
+    ns = parse_duration(text) if len(text) <= _LONGEST else None
     return _unconverted(text, "google.protobuf.Duration") if ns is None else Duration(ns)
 
 
 @declare("timestamp(string) -> timestamp")
 def _string_to_timestamp(text: str) -> Timestamp | Failure:
-    ns = parse_timestamp(text)
+    ns = parse_timestamp(text) if len(text) <= _LONGEST else None
     if ns is None:
         return _unconverted(text, "google.protobuf.Timestamp")
     return checked_timestamp(ns)
@@ -265,12 +267,10 @@ def _double_to_int(value: float) -> int | Failure:
 
 def _string_to_integer(text: str, name: str) -> int | Failure:
     digits = text[1:] if name == "int" and text[:1] in ("+", "-") else text
-    # Digits cost more than linear time to convert; leading zeros are allowed.
-    short = digits.lstrip("0") or "0"
-    if not (digits.isascii() and digits.isdecimal()) or len(short) > 20:
+    if len(text) > _LONGEST or not (digits.isascii() and digits.isdecimal()):
         return _unconverted(text, name)
     check = checked if name == "int" else checked_uint
-    number = check(-int(short) if text[0] == "-" else int(short))
+    number = check(-int(digits) if text[0] == "-" else int(digits))
     return _unconverted(text, name) if isinstance(number, Failure) else number
 
 
