@@ -100,6 +100,13 @@ BOMBS = {
         + often(500, "a.compareTo(b) < 0")
         + "))",
     ),
+    "queries": grown(
+        *(15, '"a&a&a&a&a&"', "v + v"),
+        "cel.bind(u, url('/?' + v15), " + often(50, "u.getQuery().size() == 1") + ")",
+    ),
+    "texts of unknown type": grown(
+        20, 'dyn("aaaaaaaaaa")', "v + v", often(9000, "(v20 + v20).size() > 0")
+    ),
     "replacements": grown(20, '"aaaaaaaaaa"', 'v.replace("", v)', "v20.size() > 0"),
     "joined": grown(20, '"aaaaaaaaaa"', '["a", "b", "c"].join(v)', "v20.size() > 0"),
     "long lists": "lists.range(1000000000000).size() > 0",

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote, unquote_plus, unquote_to_bytes
 
 from podsched.api import quantity as quantities
 from podsched.api.cel.declarations import declare, declare_each
-from podsched.api.cel.values import Cidr, Failure, Ip, Quantity, Semver, Url
+from podsched.api.cel.values import Budget, Cidr, Failure, Ip, Quantity, Semver, Url
 
 _NANO = 10**9
 _NUMBER = re.compile(r"[+-]?([0-9]*)\.?([0-9]*)([A-Za-z]?.*)", re.ASCII)
@@ -272,8 +272,8 @@ declare_each(
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _USER = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*")
 _HOST = re.compile(
-    r"(?:\[[0-9A-Fa-f:.]+(?:%25[A-Za-z0-9._~%-]+)?\]"
-    r"|(?:[^\x00-\x20\x7f#/:?@\[\\\]^`{|}%]|%25|%[89a-fA-F][0-9a-fA-F])*)(?::[0-9]*)?"
+    r"(?:\[([0-9A-Fa-f:.]+(?:%25[A-Za-z0-9._~%-]+)?)\]"
+    r"|((?:[^\x00-\x20\x7f#/:?@\[\\\]^`{|}%]|%25|%[89a-fA-F][0-9a-fA-F])*))(?::([0-9]*))?"
 )
 _ESCAPED_PATH = re.compile(r"[A-Za-z0-9._~%!$&'()*+,;=:@/\[\]-]*")
 _BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
@@ -290,7 +290,7 @@ def _parsed(text: str, *, request: bool) -> Url | None:
     ``request``: what has no scheme is a path, even if it begins with two slashes.
     """
     if text == "*":
-        return Url(text, "", "", text, "")
+        return Url(text, "", text, "")
     match = _SCHEME.match(text)
     scheme = match[1].lower() if match else ""
     rest, mark, query = text[match.end() if match else 0 :].partition("?")
@@ -298,20 +298,22 @@ def _parsed(text: str, *, request: bool) -> Url | None:
         return None
     begin, end = f"{scheme}:" if scheme else "", mark + query
     if not rest.startswith("/"):
-        return Url(begin + rest + end, scheme, "", "", query)
-    host = ""
+        return Url(begin + rest + end, scheme, "", query)
+    host = name = port = ""
     if rest.startswith("//") and (scheme or not (request or rest.startswith("///"))):
         authority, slash, path = rest[2:].partition("/")
         user, _, host = authority.rpartition("@")
-        if not (_USER.fullmatch(user) and _HOST.fullmatch(host)):
+        parts = _HOST.fullmatch(host)
+        if parts is None or _USER.fullmatch(user) is None:
             return None
+        name, port = unquote(parts[1] or parts[2]), parts[3] or ""
         begin, host, rest = f"{begin}//{authority}", unquote(host), slash + path
     if _BAD_ESCAPE.search(rest):
         return None
     if _ESCAPED_PATH.fullmatch(rest) is None:
         encoded = rest.encode("utf-8", "surrogatepass")
         rest = quote(unquote_to_bytes(encoded), safe="$&+,/:;=@")
-    return Url(begin + rest + end, scheme, host, rest, query)
+    return Url(begin + rest + end, scheme, rest, query, host, name, port)
 
 
 @declare("url(string) -> URL")
@@ -332,25 +334,16 @@ declare_each(
         "isURL(string) -> bool": is_url,
         ".getScheme(URL) -> string": lambda value: value.scheme,
         ".getHost(URL) -> string": lambda value: value.host,
+        ".getHostname(URL) -> string": lambda value: value.name,
+        ".getPort(URL) -> string": lambda value: value.port,
         ".getEscapedPath(URL) -> string": lambda value: value.path,
     }
 )
 
 
-@declare(".getHostname(URL) -> string")
-def _hostname_of(value: Url) -> str:
-    name = re.sub(r":[0-9]*$", "", value.host)
-    return name[1:-1] if name.startswith("[") and name.endswith("]") else name
-
-
-@declare(".getPort(URL) -> string")
-def _port_of(value: Url) -> str:
-    match = re.search(r":([0-9]*)$", value.host)
-    return match[1] if match else ""
-
-
-@declare(".getQuery(URL) -> map(string, list(string))")
-def _query_of(value: Url) -> dict[str, list[str]]:
+@declare(".getQuery(URL) -> map(string, list(string))", budget=True)
+def _query_of(value: Url, budget: Budget) -> dict[str, list[str]]:
+    budget.spend(len(value.query) // 4)
     found: dict[str, list[str]] = {}
     for part in value.query.split("&"):
         key, _, text = part.partition("=")

@@ -76,24 +76,27 @@ def _modulo_uint(one: int, other: int) -> Uint | Failure:
     return Uint(int(one) % int(other)) if other else Failure("modulus by zero")
 
 
+@declare(
+    *("_+_(bytes, bytes) -> bytes", "_+_(string, string) -> string"),
+    "_+_(list('A), list('A)) -> list('A)",
+    shared=True,
+    budget=True,
+)
+def _concatenated(one: Any, other: Any, budget: Budget) -> Any:
+    # Lists, and texts whose types are not known, cost nothing by their lengths.
+    budget.spend((len(one) + len(other)) // 16)
+    return one + other
+
+
 declare_each(
     {
         "!_(bool) -> bool": lambda value: not value,
         "_+_(double, double) -> double": lambda one, other: one + other,
-        "_+_(bytes, bytes) -> bytes": lambda one, other: one + other,
-        "_+_(string, string) -> string": lambda one, other: one + other,
         "_+_(int, int) -> int": lambda one, other: checked(one + other),
         "_+_(uint, uint) -> uint": lambda one, other: checked_uint(int(one) + int(other)),
     },
     shared=True,
 )
-
-
-@declare("_+_(list('A), list('A)) -> list('A)", shared=True, budget=True)
-def _concatenated(one: list[Any], other: list[Any], budget: Budget) -> list[Any]:
-    # Go joins lists in constant time, and so they cost; here they are copied.
-    budget.spend((len(one) + len(other)) // 16)
-    return one + other
 
 
 declare_each(

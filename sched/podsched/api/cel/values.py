@@ -125,9 +125,12 @@ class Url:
 
     text: str
     scheme: str
-    host: str
     path: str
     query: str
+    #: With the port; alone; and the port.
+    host: str = ""
+    name: str = ""
+    port: str = ""
 
 
 @dataclass(frozen=True, slots=True)
