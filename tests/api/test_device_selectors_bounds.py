@@ -107,6 +107,11 @@ BOMBS = {
     "texts of unknown type": grown(
         20, 'dyn("aaaaaaaaaa")', "v + v", often(9000, "(v20 + v20).size() > 0")
     ),
+    "optional values": (
+        "cel.bind(v, lists.range(20000).map(x, optional.of(x)), "
+        + often(20000, "optional.unwrap(v).size() > 0")
+        + ")"
+    ),
     "replacements": grown(20, '"aaaaaaaaaa"', 'v.replace("", v)', "v20.size() > 0"),
     "joined": grown(20, '"aaaaaaaaaa"', '["a", "b", "c"].join(v)', "v20.size() > 0"),
     "long lists": "lists.range(1000000000000).size() > 0",

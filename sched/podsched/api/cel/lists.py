@@ -202,9 +202,10 @@ def _is_zero(value: Any) -> bool:
     )
 
 
-@declare("optional.unwrap(list(optional('V))) -> list('V)")
-@declare(".unwrapOpt(list(optional('V))) -> list('V)")
-def _unwrapped(values: list[Any]) -> list[Any] | Failure:
+@declare("optional.unwrap(list(optional('V))) -> list('V)", budget=True)
+@declare(".unwrapOpt(list(optional('V))) -> list('V)", budget=True)
+def _unwrapped(values: list[Any], budget: Budget) -> list[Any] | Failure:
+    budget.spend(len(values) // 4)
     if not all(isinstance(value, Optional) for value in values):
         return Failure("value is not optional")
     return [value.value for value in values if value.present]
