@@ -71,8 +71,12 @@ def _validate_call(node: Call, patterns: Patterns) -> None:
     # The first argument: of the function ``matches`` without a target, that is the text.
     first = node.arguments[0] if node.arguments else None
     pattern = first.value if isinstance(first, Literal) else None
-    is_text = node.function == "matches" and isinstance(pattern, str)
-    if is_text and isinstance(patterns.compiled(pattern), Failure):
+    expression = (
+        patterns.compiled(pattern)
+        if node.function == "matches" and isinstance(pattern, str)
+        else None
+    )
+    if isinstance(expression, Failure):
         raise CompileError("invalid matches argument", node.arguments[0].position)
     target = node.target
     if node.function == "format" and isinstance(target, Literal) and isinstance(first, MakeList):
