@@ -132,6 +132,8 @@ class Selector:
     expression: str
     #: The most that an evaluation can cost, with sizes as large as the API permits.
     estimated_cost: int
+    #: Instructions of its constant regular expressions, which take most of the time to compile.
+    patterns: int
     _run: Run
     _slots: int
     _features: Features
@@ -202,7 +204,8 @@ def _compiled(expression: str, features: Features, new: bool) -> Selector:
     compiler = Compiler({"device": 0})
     run = compiler.compile(tree)
     cost = Estimator({"device": _DECLARED}).cost(tree)
-    return Selector(expression, cost, run, compiler.slots, features)
+    patterns = compiler.patterns.size
+    return Selector(expression, cost, patterns, run, compiler.slots, features)
 
 
 def _declarations(features: Features, new: bool) -> tuple[dict[str, Type], frozenset[str]]:

@@ -170,6 +170,26 @@ def test_selectors_of_one_object_are_not_too_long_together() -> None:
     assert found == [f"spec.selectors: Too long: {wrong}"]
 
 
+def test_the_patterns_of_one_object_are_not_too_large_together() -> None:
+    """A thousand selectors of a few bytes would take half a minute to compile."""
+    wrong = "selectors may not have more than 50000 instructions of regular expressions together"
+    many = [rf'device.driver.matches("\\pL{{{n}}}")' for n in range(10, 30)]
+    assert complaints(claim(asking(*many[:2]))) == []
+    [found] = complaints(claim(asking(*many)))
+    assert found.endswith(f".cel.expression: Too long: {wrong}")
+
+
+def test_after_many_expressions_that_do_not_compile_no_more_are_tried() -> None:
+    alternatives = [
+        {**asking(*[f"device.driver == {n}" for n in range(a * 32, a * 32 + 32)])["exactly"]}
+        for a in range(2)
+    ]
+    named = [{"name": f"n{i}", **each} for i, each in enumerate(alternatives)]
+    found = complaints(claim({"name": "gpu", "firstAvailable": named}))
+    assert 30 < len(found) < 40
+    assert found[-1].endswith("instructions of regular expressions together")
+
+
 def test_the_requests_of_a_claim_have_different_names() -> None:
     assert complaints(claim(GPU, GPU)) == ['spec.devices.requests[1]: Duplicate value: "gpu"']
 

@@ -53,7 +53,7 @@ class Compiler:
         self._scope = dict(variables)
         self.slots = len(variables)
         self._lazy: dict[int, Run] = {}
-        self._patterns = Patterns()
+        self.patterns = Patterns()
         self._compile: dict[type[Node], Callable[[Any], _Step]] = {
             Literal: lambda node: _constant(node.value),
             Ident: self._ident,
@@ -156,7 +156,7 @@ class Compiler:
         """Return the step of a regular expression; one that is constant is compiled."""
         if not isinstance(step.constant, str):
             return _Step(_counted(step.run))
-        expression = self._patterns.compiled(step.constant)
+        expression = self.patterns.compiled(step.constant)
         if isinstance(expression, Failure):
             raise CompileError(f"program instantiation failed: {expression.message}")
         return step

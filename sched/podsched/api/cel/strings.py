@@ -185,13 +185,14 @@ class Patterns:
     MOST = 50_000
 
     def __init__(self) -> None:
-        self._size = 0
+        #: Instructions of all programs.
+        self.size = 0
 
     def compiled(self, pattern: str) -> Any:
         """Return the regular expression; a Failure if it is none. Raises CompileError."""
         expression = compiled(pattern)
-        self._size += program_size(expression)
-        if self._size > self.MOST:
+        self.size += program_size(expression)
+        if self.size > self.MOST:
             raise CompileError("the regular expressions are too large")
         return expression
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from podsched.api import objects as o
+from podsched.api.cel.strings import Patterns
 from podsched.api.device_selectors import MAX_COST, CompileError, compile_selector
 from podsched.api.field_errors import ErrorType, FieldError
 from podsched.api.names import (
@@ -29,7 +30,8 @@ MOST_TAINTS: Final = 16
 _MOST_EXPRESSION_BYTES: Final = 10 << 10
 #: Max bytes of all expressions of an object together.
 MOST_EXPRESSIONS_BYTES: Final = 32 << 10
-_TOO_MUCH: Final = f"selectors may not have more than {MOST_EXPRESSIONS_BYTES} bytes together"
+#: Expressions that do not compile, after which no more of an object are compiled.
+_MOST_FAULTS: Final = 32
 MOST_PARAMETERS_BYTES: Final = 10 << 10
 _MOST_DOMAIN: Final = 63
 _MOST_IDENTIFIER: Final = 32
@@ -45,44 +47,60 @@ _IDENTIFIER_RULE: Final = (
 )
 
 
-def validate_selectors(at: Place, selectors: Sequence[o.DeviceSelector], *, stored: bool) -> None:
-    """Check that each selector is an expression that compiles and is not too expensive.
+class NewSelectors:
+    """Checks the selectors of one object, which Kubernetes limits only each by itself.
 
-    stored: the same expressions are stored already, and are not checked again.
+    Compiling 10 KiB takes up to 160 ms, and the regular expressions of one selector up to 30 ms.
     """
+
+    def __init__(self, at: Place, selectors: Iterable[o.DeviceSelector]) -> None:
+        """Check that all expressions are not too long together; otherwise none is compiled."""
+        together = sum(len(selector.cel.expression.encode()) for selector in selectors)
+        #: Instructions of regular expressions that may still be compiled.
+        self._patterns = Patterns.MOST
+        if together > MOST_EXPRESSIONS_BYTES:
+            self._stop(at, f"{MOST_EXPRESSIONS_BYTES} bytes")
+
+    def check(self, at: Place, expression: str) -> None:
+        """Check that an expression compiles and is not too expensive."""
+        within = at.within(len(expression.encode()), _MOST_EXPRESSION_BYTES)
+        if not within or self._patterns < 0:
+            return
+        fault, cost, patterns = _compiled(expression)
+        self._patterns -= patterns
+        if self._patterns < 0:
+            self._stop(at, f"{Patterns.MOST} instructions of regular expressions")
+        elif fault:
+            at.invalid(expression, fault)
+        elif cost > MAX_COST:
+            at.forbidden("too complex, exceeds cost limit")
+
+    def _stop(self, at: Place, limit: str) -> None:
+        self._patterns = -1
+        reason = f"selectors may not have more than {limit} together"
+        at.errors.append(FieldError(at.path, None, reason, ErrorType.TOO_LONG))
+
+
+def validate_selectors(
+    at: Place, selectors: Sequence[o.DeviceSelector], new: NewSelectors | None
+) -> None:
+    """Validate selectors; new: checks their expressions, None if they are stored already."""
     for each, selector in at.each(selectors, MOST_SELECTORS):
-        if each("cel").present(selector.HasField("cel")) and not stored:
-            _check_expression(each("cel.expression"), selector.cel.expression)
-
-
-def _check_expression(at: Place, expression: str) -> None:
-    if not at.within(len(expression.encode()), _MOST_EXPRESSION_BYTES):
-        return
-    fault, cost = _compiled(expression)
-    if fault:
-        at.invalid(expression, fault)
-    elif cost > MAX_COST:
-        at.forbidden("too complex, exceeds cost limit")
+        if each("cel").present(selector.HasField("cel")) and new is not None:
+            new.check(each("cel.expression"), selector.cel.expression)
 
 
 @lru_cache(256)
-def _compiled(expression: str) -> tuple[str, int]:
-    """Return what is wrong with an expression, or "" and the highest cost of an evaluation."""
-    try:
-        return "", compile_selector(expression, new=True).estimated_cost
-    except CompileError as error:
-        return str(error), 0
+def _compiled(expression: str) -> tuple[str, int, int]:
+    """Return what is wrong with an expression, or "", its cost, and what its patterns take.
 
-
-def are_worth_compiling(at: Place, selectors: Iterable[o.DeviceSelector]) -> bool:
-    """Check that all expressions of an object are not too long together; return whether.
-
-    Kubernetes limits each of them alone. Compiling 10 KiB takes up to 160 ms.
+    Of one that is wrong it is not known what they took.
     """
-    together = sum(len(selector.cel.expression.encode()) for selector in selectors)
-    if together > MOST_EXPRESSIONS_BYTES:
-        at.errors.append(FieldError(at.path, None, _TOO_MUCH, ErrorType.TOO_LONG))
-    return together <= MOST_EXPRESSIONS_BYTES
+    try:
+        found = compile_selector(expression, new=True)
+    except CompileError as error:
+        return str(error), 0, Patterns.MOST // _MOST_FAULTS
+    return "", found.estimated_cost, found.patterns
 
 
 def validate_configuration(at: Place, config: Any, *, stored: bool = False) -> None:

@@ -18,7 +18,7 @@ from podsched.api.extended_resources import is_extended
 from podsched.api.names import dns1123_label, dns1123_subdomain, qualified_name
 from podsched.api.validation.device_parts import (
     MOST_CONFIGS,
-    are_worth_compiling,
+    NewSelectors,
     device_name,
     driver_name,
     full_attribute_name,
@@ -77,8 +77,8 @@ def validate_device_class(
     spec, at = item.spec, at("spec")
     old = stored.spec if stored is not None else o.DeviceClassSpec()
     same = spec.selectors == old.selectors
-    same = same or not are_worth_compiling(at("selectors"), spec.selectors)
-    validate_selectors(at("selectors"), spec.selectors, stored=same)
+    new = None if same else NewSelectors(at("selectors"), spec.selectors)
+    validate_selectors(at("selectors"), spec.selectors, new)
     same = spec.config == old.config
     for each, config in at("config").each(spec.config, MOST_CONFIGS):
         validate_configuration(each, config, stored=same)
@@ -149,9 +149,9 @@ def _check_spec(at: Place, spec: o.ResourceClaimSpec) -> None:
     claim, at = spec.devices, at("devices")
     names = _names(claim)
     requests = claim.requests[: MOST_REQUESTS + 1]
-    compiles = are_worth_compiling(at("requests"), chain(*map(_selectors, requests)))
+    new = NewSelectors(at("requests"), chain(*map(_selectors, requests)))
     for each, request in at("requests").each(claim.requests, MOST_REQUESTS, key=BY_NAME):
-        _check_request(each, request, compiles=compiles)
+        _check_request(each, request, new)
     for each, constraint in at("constraints").each(claim.constraints, MOST_CONSTRAINTS):
         _check_constraint(each, constraint, names)
     for each, config in at("config").each(claim.config, MOST_CONFIGS):
@@ -172,27 +172,27 @@ def _selectors(request: o.DeviceRequest) -> Iterator[o.DeviceSelector]:
         yield from alternative.selectors
 
 
-def _check_request(at: Place, request: o.DeviceRequest, *, compiles: bool) -> None:
+def _check_request(at: Place, request: o.DeviceRequest, new: NewSelectors) -> None:
     at("name").rule(request.name, dns1123_label)
     exactly, alternatives = request.HasField("exactly"), request.first_available
     if exactly and alternatives:
         at.invalid(None, f"{_ONE_KIND}, but multiple fields are set")
     elif exactly:
-        _check_devices(at("exactly"), request.exactly, compiles=compiles)
+        _check_devices(at("exactly"), request.exactly, new)
     elif alternatives:
         at = at("firstAvailable")
         for each, alternative in at.each(alternatives, MOST_ALTERNATIVES, key=BY_NAME):
             each("name").rule(alternative.name, dns1123_label)
-            _check_devices(each, alternative, compiles=compiles)
+            _check_devices(each, alternative, new)
     else:
         at.required(_ONE_KIND)
 
 
 def _check_devices(
-    at: Place, asked: o.ExactDeviceRequest | o.DeviceSubRequest, *, compiles: bool
+    at: Place, asked: o.ExactDeviceRequest | o.DeviceSubRequest, new: NewSelectors
 ) -> None:
     at("deviceClassName").name(asked.device_class_name, dns1123_subdomain)
-    validate_selectors(at("selectors"), asked.selectors, stored=not compiles)
+    validate_selectors(at("selectors"), asked.selectors, new)
     mode, count = asked.allocation_mode, asked.count
     if mode == "All":
         if count:
