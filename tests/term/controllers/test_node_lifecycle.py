@@ -5,6 +5,8 @@ import pytest
 from podsched.api.conditions import condition_of
 from podsched.api.objects import Node, timestamp
 from podsched.config.settings import ControllerSettings
+from podsched.term.controllers import node_lifecycle
+from podsched.term.controllers.node_health import zone_of
 from podsched.term.controllers.node_lifecycle import NodeLifecycleController
 from support.controller_world import ControllerWorld, bound_pod, ready_node
 
@@ -158,6 +160,30 @@ def test_nodes_of_a_zone_are_given_up_one_in_ten_seconds(world: ControllerWorld)
     assert world.taints("n2") == ["not-ready:NoSchedule"]
     live(world, 2, "n3")
     assert world.taints("n2") == NOT_READY
+
+
+def test_nodes_that_may_not_be_given_up_yet_are_looked_at_once_a_second(
+    world: ControllerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller works after any change in the cluster, which says nothing of these nodes."""
+    for name in ("n1", "n2"):
+        world.put(node_with(world.node(name), "False"))
+    world.settle()
+    assert world.taints("n2") == ["not-ready:NoSchedule"]
+    looked_at: list[Node] = []
+
+    def seen(node: Node) -> str:
+        looked_at.append(node)
+        return zone_of(node)
+
+    monkeypatch.setattr(node_lifecycle, "zone_of", seen)
+    world.wait(1)
+    assert looked_at
+    looked_at.clear()
+    for _ in range(5):
+        assert world.controller is not None
+        world.controller.work(world.now)
+    assert not looked_at
 
 
 def test_when_all_nodes_fall_silent_no_pod_is_evicted(world: ControllerWorld) -> None:
@@ -315,3 +341,22 @@ def test_of_many_nodes_a_part_is_looked_at_in_one_go(monkeypatch: pytest.MonkeyP
     assert due[:2] == [0.01, 0.01]
     assert due[2] is not None and due[2] > 1
     assert len(patched) == len(set(patched)) == 600
+
+
+def test_pods_of_many_lost_nodes_are_marked_in_parts(
+    world: ControllerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = [ready_node(f"lost{number}", "Unknown") for number in range(30)]
+    for number, node in enumerate(silent):
+        world.put(bound_pod(f"p{number}", f"lost{number}"))
+        world.put(node)
+    marked: list[str] = []
+    monkeypatch.setattr(
+        world, "send", lambda key, request, again, done=None: marked.append(request.kind)
+    )
+    assert world.controller is not None
+    found = []
+    for _ in range(3):
+        assert world.controller.work(world.now) is not None
+        found.append(marked.count("Pod"))
+    assert found == [10, 20, 30]

@@ -51,6 +51,8 @@ _HELD_BACK_PERIOD = 1.0
 """Seconds between retries for nodes whose zone did not allow a NoExecute taint."""
 _AT_ONCE = 250
 """Max nodes examined per call of ``work``: some 5 ms."""
+_LOST_AT_ONCE = 10
+"""Max nodes whose pods are marked per call of ``work``: each may have hundreds."""
 _PAUSE = 0.01
 
 
@@ -90,9 +92,7 @@ class NodeLifecycleController(Controller):
         """Nodes that may have a NoExecute taint until they are Ready."""
         self._held_back: dict[str, None] = {}
         """Nodes whose zone has not allowed a NoExecute taint yet."""
-        self._next_monitor = 0.0
-        #: Whether the last call of ``work`` left nodes unexamined.
-        self._in_parts = False
+        self._next_monitor = self._next_held_back = 0.0
 
     def changed(self, event: Event, now: Instant) -> None:
         name, item = event.key, event.new
@@ -126,20 +126,21 @@ class NodeLifecycleController(Controller):
         """Examine changed nodes, and all nodes once per period."""
         if now.monotonic >= self._next_monitor:
             self._monitor(now)
-        if not self._in_parts:
+        # Not in each call: any change in the cluster may cause one.
+        if now.monotonic >= self._next_held_back:
+            self._next_held_back = now.monotonic + _HELD_BACK_PERIOD
             self._queue.update(self._held_back)
-        changed, lost = self._queue.take(_AT_ONCE), self._lost.take()
+        changed, lost = self._queue.take(_AT_ONCE), self._lost.take(_LOST_AT_ONCE)
         for names, act in ((changed, self._sync), (lost, self._mark_pods)):
             for name in names:
                 node = find(self._objects, Node, name)
                 if node is not None:
                     with self._writes.skipping("Node", name):
                         act(name, node, now)
-        self._in_parts = bool(self._queue)
-        if self._in_parts:
+        if self._queue or self._lost:
             return now.monotonic + _PAUSE
         if self._held_back:
-            return min(self._next_monitor, now.monotonic + _HELD_BACK_PERIOD)
+            return min(self._next_monitor, self._next_held_back)
         return self._next_monitor
 
     def _monitor(self, now: Instant) -> None:
