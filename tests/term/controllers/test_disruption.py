@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from podsched.api.objects import (
@@ -10,7 +12,9 @@ from podsched.api.objects import (
     ReplicaSet,
     timestamp,
 )
+from podsched.term.controllers import disruption
 from podsched.term.controllers.disruption import DisruptionController
+from podsched.term.controllers.disruption_status import new_status
 from support.controller_world import ControllerWorld, bound_pod
 
 
@@ -99,6 +103,34 @@ def test_shares_are_of_the_replicas_that_controllers_ask_for(
         world.put(owned(bound_pod(name, "n1", app="web")))
     world.settle()
     assert numbers(world) == expected
+
+
+def test_a_change_of_a_controller_concerns_only_the_budgets_of_its_pods(
+    world: ControllerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A namespace may have thousands of controllers, whose statuses change all the time."""
+    for name in ("web", "other"):
+        item = budget(name, max_unavailable="1")
+        item.spec.selector.match_labels["app"] = name
+        world.put(item)
+        world.put(replica_set(1, name, deployment=f"{name}-whole"))
+        world.put(owned(bound_pod(name, "n1", app=name), name=name))
+    world.settle()
+    examined: list[str] = []
+
+    def seen(budget: PodDisruptionBudget, *others: Any) -> Any:
+        examined.append(budget.metadata.name)
+        return new_status(budget, *others)
+
+    monkeypatch.setattr(disruption, "new_status", seen)
+    whole = Deployment()
+    whole.metadata.name, whole.metadata.namespace = "web-whole", "default"
+    whole.metadata.uid, whole.spec.replicas = "web-whole-uid", 3
+    for changed in (replica_set(2, "web", deployment="web-whole"), whole):
+        world.put(changed)
+        world.settle()
+    assert set(examined) == {"web"}
+    assert numbers(world)[0] == 3
 
 
 def test_a_controller_that_does_not_exist_allows_no_disruption(world: ControllerWorld) -> None:

@@ -33,6 +33,7 @@ from podsched.api.objects import (
     StatefulSet,
 )
 from podsched.api.owners import SCALED_KINDS, controller_of, owner_kind
+from podsched.lib.groups import Groups
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects, QueueController, Ref, find
 from podsched.term.controllers.disruption_status import (
@@ -67,6 +68,11 @@ class DisruptionController(QueueController):
         self._recorder = recorder
         self._budgets: dict[str, SelectorIndex[Counts]] = {}
         """By namespace."""
+        self._asking = Groups[Ref, str, None]()
+        """By controller of pods, or controller of that one: the budgets that its scale matters to.
+
+        Some of these budgets may be gone, or ask no more.
+        """
         self._uncounted = PodPass(objects, writes, self._count)
         self._rechecks: dict[str, float] = {}
         """Unix time at which a budget's status changes without an event."""
@@ -85,9 +91,9 @@ class DisruptionController(QueueController):
         elif event.kind == _BUDGET:
             self._budget_changed(event.key, event.new)
         else:
-            namespace = event.key.partition("/")[0]
-            if (budgets := self._budgets.get(namespace)) is not None:
-                self._queue.update(Ref(_BUDGET, key) for key in budgets.items)
+            # A budget that still asks for it is noted again.
+            asking = self._asking.pop(Ref(event.kind, event.key))
+            self._queue.update(Ref(_BUDGET, key) for key in asking)
 
     def work(self, now: Instant) -> float | None:
         for key, at in list(self._rechecks.items()):
@@ -110,7 +116,7 @@ class DisruptionController(QueueController):
         counts = budgets.items.get(key) if budgets is not None else None
         if budget is None or counts is None or key in self._uncounted:
             return
-        status, recheck = new_status(budget, counts, partial(self._scale, namespace), now.wall)
+        status, recheck = new_status(budget, counts, partial(self._scale, key), now.wall)
         if recheck is not None:
             self._rechecks[key] = recheck
         patch = status_patch(budget, status)
@@ -140,8 +146,12 @@ class DisruptionController(QueueController):
             message = f"Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't"
             record(pod.metadata, type_="Warning", reason="NotDeleted", message=message)
 
-    def _scale(self, namespace: str, owner: Owner) -> Scale | str:
-        """Return the scale of a controller; that of a Deployment for each of its ReplicaSets."""
+    def _scale(self, budget: str, owner: Owner) -> Scale | str:
+        """Return the scale of a controller; that of a Deployment for each of its ReplicaSets.
+
+        ``budget``: the key of the budget that asks.
+        """
+        namespace = budget.partition("/")[0]
         reference = OwnerReference(api_version=owner.api_version, kind=owner.kind)
         kind = owner_kind(reference)
         if kind is None:
@@ -149,12 +159,16 @@ class DisruptionController(QueueController):
         if kind.name not in SCALED_KINDS:
             resource = f"{kind.plural}.{kind.group}".rstrip(".")
             return f"{resource} does not implement the scale subresource"
-        found = self._objects.get(kind.name, f"{namespace}/{owner.name}")
+        ref = Ref(kind.name, f"{namespace}/{owner.name}")
+        self._asking.put(ref, budget, None)
+        found = self._objects.get(*ref)
         if not isinstance(found, _Scaled) or found.metadata.uid != owner.uid:
             return ""
         whole = controller_of(found.metadata) if isinstance(found, ReplicaSet) else None
         if whole is not None and whole.kind == "Deployment":
-            deployment = find(self._objects, Deployment, f"{namespace}/{whole.name}")
+            ref = Ref(whole.kind, f"{namespace}/{whole.name}")
+            self._asking.put(ref, budget, None)
+            deployment = find(self._objects, Deployment, ref.key)
             if deployment is not None and deployment.metadata.uid == whole.uid:
                 found = deployment
         return Scale(found.metadata.uid, found.spec.replicas)
