@@ -47,3 +47,14 @@ async def test_calls_to_a_member_at_once_authenticate_once() -> None:
     connection, asked = member(1)
     await asyncio.gather(*(token.metadata(connection) for _ in range(3)))
     assert len(asked) == 1
+
+
+async def test_each_of_the_calls_whose_token_has_expired_may_be_repeated() -> None:
+    token = AuthToken(OPTIONS)
+    connection, _ = member(0)
+    await token.metadata(connection)
+    assert [token.forget(), token.forget()] == [True, True]
+
+
+async def test_without_a_user_there_is_no_token_to_renew() -> None:
+    assert not AuthToken(EtcdOptions()).forget()

@@ -49,6 +49,11 @@ class AuthToken:
         return str(answer.token)
 
     def forget(self) -> bool:
-        """Drop the token, so that the next call authenticates again; return False without one."""
-        had_one, self._token = bool(self._token), None
+        """Drop the token, so that the next call authenticates again; return False without one.
+
+        A token that another call has just dropped counts, too: when etcd forgets its tokens, all
+        calls under way fail.
+        """
+        had_one = self._options.username is not None and self._token != ""
+        self._token = None
         return had_one
