@@ -248,6 +248,23 @@ async def test_closing_tells_queued_writes_from_those_in_flight(
     assert [type((await f)[0]) for f in (in_flight, queued, late)] == [MaybeApplied, Closed, Closed]
 
 
+async def test_closing_while_a_refused_group_is_halved_leaves_no_caller_waiting() -> None:
+    halved = asyncio.Event()
+
+    async def commit(group: Sequence[Member]) -> list[WriteResult]:
+        if len(group) > 1:
+            raise TooLarge("too large")
+        halved.set()
+        return await asyncio.get_running_loop().create_future()
+
+    driver = _driver(commit)
+    waiting = driver.submit([write("a"), write("b")])
+    await halved.wait()
+    await driver.close()
+    async with asyncio.timeout(1):
+        assert [type(o) for o in await waiting] == [MaybeApplied, MaybeApplied]
+
+
 async def test_a_bug_in_the_commit_leaves_no_caller_waiting() -> None:
     async def broken(group: Sequence[Member]) -> list[WriteResult]:
         raise ZeroDivisionError

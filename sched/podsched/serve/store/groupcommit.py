@@ -364,6 +364,20 @@ class GroupCommit:
 
     async def _send(self, group: Sequence[Member]) -> None:
         """Send a group and report the outcome of each write."""
+        parts = [group]
+        try:
+            while parts:
+                again = await self._send_part(parts[-1])
+                parts[-1:] = again
+        except BaseException as cause:
+            lost = _lost(cause)
+            for part in parts:
+                for member in part:
+                    member.settle(lost)
+            raise
+
+    async def _send_part(self, group: Sequence[Member]) -> list[Sequence[Member]]:
+        """Send a group once; return the parts of it to be sent again, the next one last."""
         outcomes: Sequence[WriteOutcome]
         try:
             outcomes = await self._commit(group)
@@ -372,30 +386,21 @@ class GroupCommit:
                 # Bisecting isolates the faulty write in a few round trips. Members of a group are
                 # independent, so its halves can be sent separately.
                 half = len(group) // 2
-                await self._send(group[:half])
-                await self._send(group[half:])
-                return
+                return [group[half:], group[:half]]
             outcomes = [fault]
         except NoSpace as fault:
-            await self._send_deletions(group, fault)
-            return
+            # A full etcd refuses the writes with puts.
+            refused = [member for member in group if member.puts] or group
+            for member in refused:
+                member.settle(fault)
+            if len(refused) == len(group):
+                return []
+            return [[member for member in group if not member.puts]]
         except StoreError as fault:
             outcomes = [fault] * len(group)
-        except BaseException as cause:
-            lost = _lost(cause)
-            for member in group:
-                member.settle(lost)
-            raise
         for member, outcome in zip(group, outcomes, strict=True):
             member.settle(outcome)
-
-    async def _send_deletions(self, group: Sequence[Member], fault: NoSpace) -> None:
-        """Fail the writes with puts, which a full etcd refuses, and send the others again."""
-        refused = [member for member in group if member.puts] or group
-        for member in refused:
-            member.settle(fault)
-        if len(refused) < len(group):
-            await self._send([member for member in group if not member.puts])
+        return []
 
 
 def _lost(cause: BaseException) -> StoreError:
