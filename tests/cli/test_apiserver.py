@@ -84,6 +84,12 @@ def test_a_network_that_services_cannot_use_is_refused(network: str) -> None:
     assert f"--service-cluster-ip-range {network}: must be a network" in done.err
 
 
+def test_a_server_that_starts_no_traces_has_no_share_of_them() -> None:
+    done = Commands()("apiserver", "--trace-ratio=0.5")
+    assert done.code == 2
+    assert "No such option: --trace-ratio" in done.err
+
+
 def test_no_setting_is_without_a_flag() -> None:
     grouped = {*TLS, *TOKENS, "audit", "kubelets", "service_accounts", "signing"}
     assert {field.name for field in fields(ServerSettings)} == {*FLAGS, *grouped}

@@ -125,7 +125,7 @@ def apiserver(
     )
     _check_files(settings, accounts, signing, kubelets)
     check_tokens(settings)
-    telemetry = telemetry_settings(telemetry, given.health_listen, given.trace_ratio)
+    telemetry = telemetry_settings(telemetry, given.health_listen)
     instance, web = instance_of(given.listen), given.web_listen
     page = split_address("--web-listen", web) if web else None
     files = (settings.tls_client_ca, settings.tls_cert, settings.tls_key)

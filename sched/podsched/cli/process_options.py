@@ -51,12 +51,10 @@ class ListenFlags:
 
 @dataclass(frozen=True, slots=True)
 class PageFlags(ListenFlags):
-    """Options of processes that serve the page and start traces."""
+    """Options of processes that can serve the page."""
 
     web_listen: str | None = flag(None, "HOST:PORT", _OBSERVABILITY, show_default=False)
     """Listen address of the page for browsers; port 0 picks a free port. Default: no page."""
-    trace_ratio: float = flag(0.01, "RATIO", _OBSERVABILITY, min=0, max=1)
-    """Fraction of scheduling attempts to trace."""
 
 
 def check_listener(

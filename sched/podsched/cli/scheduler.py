@@ -56,6 +56,8 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @dataclass(frozen=True, slots=True)
 class _Flags(PageFlags):
+    trace_ratio: float = flag(0.01, "RATIO", "Observability", min=0, max=1)
+    """Fraction of scheduling attempts to trace."""
     config: Path | None = flag(None, "FILE")
     """KubeSchedulerConfiguration file."""
     listen_peers: str = flag(LOOPBACK, "HOST:PORT")
