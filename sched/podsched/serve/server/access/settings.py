@@ -81,10 +81,10 @@ class SigningSettings:
     serving_cert: str = flag(
         "", "FILE", _SIGNING, names="--cluster-signing-kubelet-serving-cert-file"
     )
-    """Certificate of the authority that signs the serving certificates of kubelets; by default
-    --cluster-signing-cert-file.
+    """Certificate of the authority that signs the serving certificates of kubelets. By default
+    --cluster-signing-cert-file, and then requests wait until someone approves them.
 
-    Take one that is used for nothing else: only then are they approved at once.
+    Take one that is used for nothing else.
     """
     serving_key: str = flag(
         "", "FILE", _SIGNING, names="--cluster-signing-kubelet-serving-key-file"
