@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
 from podsched.api.objects import Event
 from podsched.serve.server.core import ServerCore
+from podsched.serve.server.errors import ApiError
 from podsched.serve.server.settings import ServerSettings
+from podsched.serve.store.protocol import Put
 from podsched.testing.memory_store import MemoryStore
+from podsched.v1.api_pb2 import PatchRequest
 from support.api_objects import event
 from support.api_world import World, message_of
 
@@ -26,6 +31,41 @@ async def test_a_lost_event_lease_is_replaced(world: World) -> None:
     assert kv is not None
     await world.store.lease_revoke(kv.lease)
     await world.core.creator.create(event("e2"))
+
+
+async def lease_of(world: World, name: str) -> int:
+    kv = (await world.store.get(object_key(KINDS["Event"], f"default/{name}"))).kv
+    assert kv is not None
+    return kv.lease
+
+
+async def repeat(world: World, name: str, count: int) -> None:
+    merge = b'{"count": %d}' % count
+    request = PatchRequest(kind="Event", namespace="default", name=name, merge_patch=merge)
+    (outcome,) = await world.core.registry.patch([request], None)
+    if isinstance(outcome, ApiError):
+        raise outcome
+
+
+async def test_an_event_that_is_repeated_still_expires(world: World) -> None:
+    """A put without a lease would detach it."""
+    await world.core.creator.create(event("e1"))
+    await repeat(world, "e1", 2)
+    assert await lease_of(world, "e1")
+
+
+async def test_an_event_can_be_repeated_after_a_lease_was_lost(world: World) -> None:
+    for name in ("e1", "e2"):
+        await world.core.creator.create(event(name))
+    key = object_key(KINDS["Event"], "default/e2")
+    kv = (await world.store.get(key)).kv
+    assert kv is not None
+    await world.store.txn([], [Put(key, kv.value)])  # so that it outlives the lease
+    await world.store.lease_revoke(kv.lease)
+    with pytest.raises(ApiError, match="lease has ended"):
+        await repeat(world, "e2", 2)
+    await repeat(world, "e2", 2)
+    assert await lease_of(world, "e2") != kv.lease
 
 
 async def test_the_oldest_events_make_room() -> None:

@@ -1,8 +1,8 @@
 """Limits the number of Events, and those that a source may create about an object.
 
 Shared etcd leases expire Events, and new ones replace the oldest. A lease per event would cost an
-etcd write each. Events created within the same tenth of their TTL share one lease, so an event
-lives between 1 and 1.1 times its TTL.
+etcd write each. Events written within the same tenth of their TTL share one lease, so an event
+lives between 1 and 1.1 times its TTL after its last change.
 
 ``EventRates`` is kube-apiserver's EventRateLimit: a token bucket for each user, source and object,
 with client-go's burst. Events of a source that reports in a loop are refused one by one, all others
@@ -60,7 +60,7 @@ class EventExpiry:
         self._oldest: deque[str] = deque()
 
     async def lease(self) -> int:
-        """Return the lease for an event created now, granting one if needed. Raises ApiError."""
+        """Return the lease for an event written now, granting one if needed. Raises ApiError."""
         # One grant at a time, else each event of a burst would get a lease of its own.
         async with self._granting:
             if not self._lease or self._clock() - self._granted > self._ttl / _BUCKETS:

@@ -1,17 +1,21 @@
 """Writes changes of objects with the keys of what the objects have for themselves alone.
 
 These are the addresses and ports of Services (``service_addresses``) and the devices of claims
-(``device_guard``). Whatever changes or removes objects for a client writes through this.
+(``device_guard``). Whatever changes or removes objects for a client writes through this. A changed
+Event lives on for another TTL (``expiry``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from podsched.api.reasons import StatusReason
 from podsched.serve.server.admission_sources import AdmissionSources
 from podsched.serve.server.device_guard import with_device_keys
+from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.mutations import Mutation, Outcome
+from podsched.serve.server.expiry import EVENT, EventExpiry
+from podsched.serve.server.mutations import Mutation, Outcome, Step
 from podsched.serve.server.service_addresses import ServiceAddresses
 from podsched.serve.server.storage import ObjectStorage
 from podsched.serve.server.watchcache import WatchCache
@@ -26,11 +30,13 @@ class GuardedWrites:
         storage: ObjectStorage,
         sources: AdmissionSources,
         addresses: ServiceAddresses,
+        expiry: EventExpiry,
         cache: WatchCache,
     ) -> None:
         self._storage = storage
         self._sources = sources
         self._addresses = addresses
+        self._expiry = expiry
         self._cache = cache
 
     async def change(
@@ -39,15 +45,34 @@ class GuardedWrites:
         """Execute mutations, each independently; an error in place of one becomes its outcome.
 
         Admission sees the written objects afterwards, so a client that has changed a LimitRange or
-        StorageClass can rely on it in its next call.
+        StorageClass can rely on it in its next call. Raises ApiError.
         """
         guarded = [
-            self._guarded(plan, fence) if isinstance(plan, Mutation) else plan for plan in planned
+            await self._guarded(plan, fence) if isinstance(plan, Mutation) else plan
+            for plan in planned
         ]
         outcomes = await self._storage.mutate_planned(guarded, fence, dry_run=dry_run)
+        if any(_lost_lease(outcome) for outcome in outcomes):
+            self._expiry.forget_lease()
         if not dry_run:
             await self._sources.settle(outcomes)
         return outcomes
 
-    def _guarded(self, mutation: Mutation, fence: Fence | None) -> Mutation:
+    async def _guarded(self, mutation: Mutation, fence: Fence | None) -> Mutation:
+        if mutation.kind is EVENT:
+            return _with_lease(mutation, await self._expiry.lease())
         return self._addresses.guarded(with_device_keys(mutation, fence, self._cache))
+
+
+def _with_lease(mutation: Mutation, lease: int) -> Mutation:
+    """Return a mutation that attaches the object to a lease: a put without one detaches it."""
+
+    def change(entry: Entry) -> Step | None:
+        step = mutation.change(entry)
+        return None if step is None else step._replace(lease=lease)
+
+    return mutation._replace(change=change)
+
+
+def _lost_lease(outcome: Outcome) -> bool:
+    return isinstance(outcome, ApiError) and outcome.reason == StatusReason.LEASE_NOT_FOUND
