@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
+from typing import Any
 from uuid import UUID
 
 import pytest
 
-from podsched.api.objects import Pod, ReplicaSet, timestamp
+from podsched.api.objects import AnyObject, Pod, ReplicaSet, timestamp
 from podsched.serve.client.errors import Forbidden
 from podsched.term.controllers.replica_sets import ReplicaSetController
 from support.controller_world import START, ControllerWorld, bound_pod
@@ -184,6 +186,29 @@ def test_pods_of_the_whole_deployment_count_when_a_node_is_chosen(world: Control
     scale(world, 1, "old")
     left = [pod.spec.node_name for pod in pods(world) if controlled(pod) == ["old"]]
     assert left == ["n1"]
+
+
+class Unlisted(dict[str, AnyObject]):
+    """Objects that can only be read one by one."""
+
+    def values(self) -> Any:
+        raise AssertionError
+
+
+def test_scaling_down_does_not_read_all_replica_sets(
+    world: ControllerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster may have tens of thousands, most of them old ones of Deployments."""
+    world.put(of_deployment(replica_set()))
+    world.wait(2)
+    objects = world.objects
+
+    def unlisted(kind: str) -> Mapping[str, AnyObject]:
+        return Unlisted(objects(kind)) if kind == "ReplicaSet" else objects(kind)
+
+    monkeypatch.setattr(world, "objects", unlisted)
+    scale(world, 2)
+    assert len(pods(world)) == 2
 
 
 def test_hundreds_of_pods_are_deleted_without_a_pause(world: ControllerWorld) -> None:

@@ -16,17 +16,20 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from podsched.api.conditions import TRUE, condition_of, is_terminating
-from podsched.api.objects import ReplicaSet, ReplicaSetStatus, timestamp
+from podsched.api.objects import AnyObject, ReplicaSet, ReplicaSetStatus, timestamp
 from podsched.api.owners import controller_of
-from podsched.term.controllers.controller import Instant
+from podsched.lib.groups import Grouped
+from podsched.term.controllers.controller import Instant, Objects
 from podsched.term.controllers.owned_pods import Owned
 from podsched.term.controllers.pod_records import OwnedPod, deletion_rank
 from podsched.term.controllers.workload_controller import WorkloadController
+from podsched.term.controllers.write_queues import Writes
+from podsched.term.writes.event_recorder import EventRecorder
 
 _FAILURE: Final = "ReplicaFailure"
 #: Max pods deleted at a time: choosing them among thousands takes longer than deleting them.
@@ -48,6 +51,17 @@ class ReplicaSetController(WorkloadController):
 
     name = "replicaset"
     owner_kind = "ReplicaSet"
+
+    def __init__(self, objects: Objects, writes: Writes, recorder: EventRecorder) -> None:
+        super().__init__(objects, writes, recorder)
+        #: The keys of ReplicaSets by the uid of their Deployment, with their own uids.
+        self._of_deployment = Grouped[str, str, str]()
+
+    def _owner_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        owner = controller_of(new.metadata) if new is not None else None
+        uid = new.metadata.uid if new is not None else ""
+        self._of_deployment.move(key, owner.uid if owner is not None else None, uid)
+        super()._owner_changed(key, old, new)
 
     def _sync(self, key: str, owner: ReplicaSet, owned: Owned, now: Instant) -> None:
         self._adoption.claim(key, owner)
@@ -82,20 +96,13 @@ class ReplicaSetController(WorkloadController):
         rank = partial(deletion_rank, on_node=on_node, now=seen.now.wall)
         return heapq.nsmallest(count, seen.active, key=rank)
 
-    def _related(self, item: ReplicaSet) -> list[str]:
+    def _related(self, item: ReplicaSet) -> Iterable[str]:
         """Return the uids of the ReplicaSets of the same Deployment, this one among them.
 
         None without a Deployment: then, as in Kubernetes, pods that share a node rank as others.
         """
         owner = controller_of(item.metadata)
-        if owner is None:
-            return []
-        others = [other.metadata for other in self._objects.objects("ReplicaSet").values()]
-        return [
-            other.uid
-            for other in others
-            if (found := controller_of(other)) is not None and found.uid == owner.uid
-        ]
+        return () if owner is None else self._of_deployment.of(owner.uid).values()
 
     def _status(self, seen: _Seen) -> ReplicaSetStatus:
         key, item, owned, active, now = seen
