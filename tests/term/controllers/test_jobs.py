@@ -172,6 +172,30 @@ def test_fewer_parallel_pods_are_removed_without_counting_as_failed(world: Contr
     assert counts(world) == (1, 0, 0)
 
 
+def test_a_new_leader_removes_the_pod_whose_removal_the_last_one_began(
+    world: ControllerWorld,
+) -> None:
+    """It has lost the finalizer: were it kept, nobody would count it."""
+    put(world, job(completions=10, parallelism=2))
+    for pod in pods(world):
+        set_phase(world, pod, "Running")
+    world.wait(2)
+    changed = Job()
+    changed.CopyFrom(stored(world))
+    changed.spec.parallelism = 1
+    world.put(changed)
+    world.step()
+    (kept,) = (pod for pod in active(world) if TRACKING in pod.metadata.finalizers)
+    assert len(active(world)) == 2
+    restarted = Pod()
+    restarted.CopyFrom(kept)
+    restarted.status.container_statuses.add(name="c", restart_count=1)
+    world.put(restarted)
+    world.start_anew(JobController(world, world, world))
+    world.wait(2)
+    assert [pod.metadata.name for pod in active(world)] == [kept.metadata.name]
+
+
 def test_a_job_that_another_controller_manages_is_left_alone(world: ControllerWorld) -> None:
     put(world, job(managedBy="example.com/other"))
     assert not pods(world)

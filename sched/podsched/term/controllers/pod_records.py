@@ -217,9 +217,11 @@ def deletion_rank(pod: OwnedPod, on_node: Counter[str], now: float) -> tuple[obj
 def removal_rank(pod: OwnedPod) -> tuple[object, ...]:
     """Return a sort key: active pods of a Job with smaller keys are removed first.
 
-    Source: ActivePods of pkg/controller/controller_utils.go.
+    First those that will never be counted: their removal has begun, perhaps by the last leader.
+    Then as ActivePods of pkg/controller/controller_utils.go.
     """
     return (
+        pod.is_tracked,
         bool(pod.node),
         _PHASES.get(pod.phase, 0),
         pod.ready_at is not None,
