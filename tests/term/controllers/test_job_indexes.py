@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,3 +63,18 @@ def test_the_first_missing_indexes_are_found(
 ) -> None:
     missing = [index for index in range(below) if index not in indexes]
     assert Indexes.of(indexes).first_missing(count, below) == missing[:count]
+
+
+class Unlisted(tuple[tuple[int, int], ...]):
+    """Intervals that can only be read one by one."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        raise AssertionError
+
+
+def test_an_index_is_found_without_reading_all_intervals() -> None:
+    """Each pod that ends asks, and every second index of 100,000 may be complete."""
+    found = Indexes(Unlisted([(1, 1), (3, 5), (8, 8)]))
+    assert [index for index in range(10) if index in found] == [1, 3, 4, 5, 8]

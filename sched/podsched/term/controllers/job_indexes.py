@@ -5,8 +5,10 @@ Source: pkg/controller/job/indexed_job_utils.go of Kubernetes 1.36.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,9 @@ class Indexes:
         return Indexes(_joined(sorted((*self.intervals, *other.intervals))))
 
     def __contains__(self, index: int) -> bool:
-        return any(first <= index <= last for first, last in self.intervals)
+        # Not one by one: it is asked for each pod that has ended, and there may be 50,000.
+        after = bisect_right(self.intervals, (index, inf))
+        return after > 0 and index <= self.intervals[after - 1][1]
 
     def __iter__(self) -> Iterator[int]:
         for first, last in self.intervals:
