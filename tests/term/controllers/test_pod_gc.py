@@ -56,6 +56,20 @@ def test_finished_pods_beyond_the_threshold_go_the_oldest_first(world: Controlle
     assert keys(world) == ["default/oldest", "default/older"]
 
 
+def test_many_pods_are_deleted_in_parts(world: ControllerWorld) -> None:
+    """Tens of thousands may have finished; the leader has pods to bind, too."""
+    for number in range(252):
+        pod = bound_pod(f"p{number}", "n1")
+        pod.status.phase = "Succeeded"
+        world.put(pod)
+    world.time += 20
+    found = []
+    for _ in range(5):
+        world.step()
+        found.append(len(world.evicted))
+    assert found == [0, 0, 100, 200, 250]
+
+
 def test_evicted_pods_beyond_the_threshold_go_before_older_ones(world: ControllerWorld) -> None:
     for age, name in enumerate(("evicted", "new", "old", "oldest")):
         pod = bound_pod(name, "n1")

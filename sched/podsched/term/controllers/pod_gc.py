@@ -9,8 +9,10 @@ pkg/controller/podgc of Kubernetes 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
+from operator import itemgetter
 
 from podsched.api.conditions import is_finished, is_node_ready, is_terminating
 from podsched.api.objects import AnyObject, Node, Pod, object_key
@@ -23,8 +25,8 @@ from podsched.term.controllers.write_queues import AbsentObject, Writes
 
 REASON = "DeletionByPodGC"
 NODE_GONE = "PodGC: node no longer exists"
-_AT_ONCE = 2000
-"""Max pods examined per call of ``work``: some 3 ms."""
+_AT_ONCE, _DELETED_AT_ONCE = 2000, 100
+"""Max pods examined, and deleted, per call of ``work``: some 3 ms."""
 _PAUSE = 0.01
 _QUARANTINE = 40.0
 """Seconds that a pod's node must be gone before the pod is deleted."""
@@ -41,8 +43,8 @@ class PodGarbageCollector(Controller):
         self._settings = settings
         self._missing_since: dict[str, float] = {}
         """Monotonic time at which a scan first missed a node that pods are bound to."""
-        self._left: Iterator[AnyObject] | None = None
-        """The pods that the present scan has not examined; None between two scans."""
+        self._scan: Iterator[None] | None = None
+        """The present scan, which goes on with its next part; None between two scans."""
         self._finished: list[Pod] = []
         self._orphans: list[Pod] = []
         self._abandoned: list[Pod] = []
@@ -55,20 +57,29 @@ class PodGarbageCollector(Controller):
             self._next = min(self._next, now.monotonic + 1.0)
 
     def work(self, now: Instant) -> float | None:
-        """Scan once per period, in parts of some thousand pods."""
-        if self._left is None:
+        """Scan once per period, in parts."""
+        if self._scan is None:
             if now.monotonic < self._next:
                 return self._next
             self._next = now.monotonic + self._settings.pod_gc_period
-            self._left = iter(list(self._objects.objects("Pod").values()))
-            self._finished, self._orphans, self._abandoned = [], [], []
-        part = list(islice(self._left, _AT_ONCE))
-        self._look_at(part)
-        if len(part) == _AT_ONCE:
+            self._scan = self._parts(now.monotonic)
+        for _ in self._scan:
             return now.monotonic + _PAUSE
-        self._left = None
-        self._collect(now.monotonic)
+        self._scan = None
         return self._next
+
+    def _parts(self, now: float) -> Iterator[None]:
+        """Examine all pods, then delete some; yield after each part."""
+        self._finished, self._orphans, self._abandoned = [], [], []
+        pods = iter(list(self._objects.objects("Pod").values()))
+        while part := list(islice(pods, _AT_ONCE)):
+            self._look_at(part)
+            yield
+        surplus = yield from self._surplus()
+        for number, delete in enumerate(self._deletions(surplus, now), 1):
+            delete()
+            if number % _DELETED_AT_ONCE == 0:
+                yield
 
     def _look_at(self, part: Sequence[AnyObject]) -> None:
         nodes = self._objects.objects("Node")
@@ -84,12 +95,12 @@ class PodGarbageCollector(Controller):
             except Exception as error:
                 self._writes.skipped("Pod", object_key(pod), error)
 
-    def _collect(self, now: float) -> None:
+    def _deletions(self, surplus: Sequence[Pod], now: float) -> Iterator[Callable[[], None]]:
         missing = {pod.spec.node_name for pod in self._orphans}
         self._missing_since = {name: self._missing_since.get(name, now) for name in missing}
         # The next scan retries what failed.
-        for pod in (*self._surplus(), *self._abandoned):
-            self._delete(pod, "", "")
+        for pod in (*surplus, *self._abandoned):
+            yield partial(self._delete, pod, "", "")
         for pod in self._orphans:
             node = pod.spec.node_name
             if now - self._missing_since[node] >= _QUARANTINE:
@@ -97,7 +108,7 @@ class PodGarbageCollector(Controller):
                 # decoded. The pods of such a node keep running.
                 without = [AbsentObject("Node", "", node)]
                 told = ("", "") if is_finished(pod) else (REASON, NODE_GONE)
-                self._delete(pod, *told, without=without)
+                yield partial(self._delete, pod, *told, without=without)
 
     def _delete(
         self, pod: Pod, reason: str, message: str, without: Sequence[AbsentObject] = ()
@@ -110,14 +121,21 @@ class PodGarbageCollector(Controller):
         request = eviction(pod, reason, message, grace=0)
         self._writes.send(key, request, lambda: None, without=without)
 
-    def _surplus(self) -> list[Pod]:
+    def _surplus(self) -> Generator[None, None, Sequence[Pod]]:
         """Return the finished pods beyond the threshold, evicted and then old ones first.
 
         Empty if the threshold is 0. Source: byEvictionAndCreationTimestamp.
         """
         threshold = self._settings.terminated_pod_gc_threshold
         count = len(self._finished) - threshold if threshold > 0 else 0
-        return sorted(self._finished, key=_rank)[:count] if count > 0 else []
+        if count <= 0:
+            return ()
+        ranked: list[tuple[tuple[bool, int, str], Pod]] = []
+        for start in range(0, len(self._finished), _AT_ONCE):
+            ranked += [(_rank(pod), pod) for pod in self._finished[start : start + _AT_ONCE]]
+            yield
+        ranked.sort(key=itemgetter(0))
+        return [pod for _, pod in ranked[:count]]
 
 
 def _is_abandoned(pod: Pod, nodes: Mapping[str, AnyObject]) -> bool:
