@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from podsched.api.objects import ClusterQueue
 from podsched.queues.objects import Workload
 from podsched.term.admission.turns import Turns
-from support.queues import GPU, QUEUE, big_node, bound, cluster_queue, flavor, job
+from support.queues import GPU, QUEUE, big_node, bound, cluster_queue, flavor, job, message
 from support.term_world import TermWorld
 
 pytestmark = pytest.mark.looptime
@@ -154,3 +155,21 @@ async def test_quota_of_a_strict_head_that_moves_to_another_queue_goes_to_others
         world.change("head", lambda pod: pod.metadata.labels.update({QUEUE: "empty"}))
         await asyncio.sleep(1)
         assert bound(world) == ["borrows", "runs"]
+
+
+async def test_a_queue_that_is_being_deleted_admits_nothing() -> None:
+    """A finalizer may keep it for long."""
+    world = _world()
+    async with world.running():
+        item = world.cluster.object("ClusterQueue", "a")
+        assert isinstance(item, ClusterQueue)
+        item.metadata.finalizers.append("example.com/kept")
+        item.metadata.deletion_timestamp.seconds = 1
+        world.cluster.update(item)
+        await asyncio.sleep(1)
+        job(world, "p", "a", cpu=1)
+        job(world, "q", "b", cpu=1)
+        await asyncio.sleep(1)
+        assert bound(world) == ["q"]
+        assert message(world, "p") == "ClusterQueue a is inactive"
+        world.check()

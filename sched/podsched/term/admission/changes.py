@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from podsched.api.conditions import is_terminating
 from podsched.api.kinds import QUEUE_KINDS
 from podsched.api.objects import AnyObject, object_key
 from podsched.queues.stored import read_cluster_queue, read_cohort
@@ -55,7 +56,7 @@ def _relevant_part(kind: str, item: Any) -> object:
     if kind == "DeviceClass":
         return item.spec.extended_resource_name
     if kind == "ClusterQueue":
-        return item.spec, dict(item.metadata.annotations)
+        return item.spec, dict(item.metadata.annotations), is_terminating(item)
     if kind == "PodGroup":
         evicted = [
             (one.status, one.reason, one.last_transition_time.seconds)

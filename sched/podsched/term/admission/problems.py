@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from podsched.api.conditions import is_terminating
 from podsched.api.objects import ClusterQueue, LocalQueue
 from podsched.api.queue_labels import QUEUE_NAME
 from podsched.api.selectors import compile_selector
@@ -88,7 +89,7 @@ def _stopped(local: LocalQueue | None, queue: ClusterQueue | None, unit: Unit) -
 
 
 def _refused(books: Books, queue: ClusterQueue, unit: Unit) -> Problem | None:
-    if not books.snapshot.admits(unit.queue):
+    if is_terminating(queue) or not books.snapshot.admits(unit.queue):
         return Problem(Waiting.SUSPENDED, f"ClusterQueue {unit.queue} is inactive")
     space = books.cluster.get("Namespace", "", unit.namespace)
     has_selector = queue.spec.HasField("namespace_selector")
