@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 from podsched.lib.due_times import DueTimes
 
 
@@ -49,3 +51,22 @@ def test_a_key_may_become_due_again_while_keys_are_taken() -> None:
     assert next(taken) == ("a", 1.0)
     times.set("a", 2.0)
     assert list(taken) == [("a", 2.0)]
+
+
+class Key(str):
+    """A key whose references can be counted."""
+
+    __slots__ = ("__weakref__",)
+
+
+def test_what_is_due_no_more_is_forgotten_long_before_its_time() -> None:
+    """Such as the end of a job that has a week, and takes a minute."""
+    times, alive = DueTimes(), WeakSet[Key]()
+    for number in range(1000):
+        key = Key(number)
+        alive.add(key)
+        times.set(key, 1e9 + number)
+        times.discard(key)
+    times.set("a", 2e9)
+    assert len(alive) < 50
+    assert times.next_time() == 2e9

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import inf
+from typing import Final
+
+#: The heap is rebuilt once more than half of its times are outdated, beyond this number: those in
+#: the far future would stay for long.
+_MOST_OUTDATED: Final = 16
 
 
 def earliest(*times: float | None) -> float | None:
@@ -28,6 +33,9 @@ class DueTimes:
         if self._at.get(key) != at:
             self._at[key] = at
             heappush(self._times, (at, key))
+            if len(self._times) > 2 * len(self._at) + _MOST_OUTDATED:
+                self._times = [(at, key) for key, at in self._at.items()]
+                heapify(self._times)
 
     def advance(self, key: str, at: float) -> None:
         """Make a key due at a time, unless it is due earlier already."""
