@@ -708,3 +708,18 @@ def test_the_priority_class_of_a_job_is_handed_on_to_its_pods(world: ControllerW
         assert [pod.metadata.labels[label] for pod in active(world)] == [wanted, wanted]
     finish(world, *active(world))
     assert conditions(world) == ["SuccessCriteriaMet", "Complete"]
+
+
+def test_pods_that_a_deleted_job_leaves_behind_lose_its_finalizer(world: ControllerWorld) -> None:
+    """The garbage collector may take the reference away before the finalizer is removed."""
+    put(world, job())
+    world.mark(stored(world), "Orphan")
+    for pod in pods(world):
+        left = Pod()
+        left.CopyFrom(pod)
+        del left.metadata.owner_references[:]
+        world.put(left)
+    world.wait(2)
+    world.remove("Job", "default/sum")
+    world.wait(2)
+    assert [list(pod.metadata.finalizers) for pod in pods(world)] == [[]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from podsched.api.conditions import is_terminating
 from podsched.api.objects import AnyObject, Job, OwnerReference, Pod
 from podsched.api.owners import controller_of
 from podsched.term.controllers.controller import Objects, find, without_finalizer
@@ -67,7 +68,8 @@ class JobOrphans:
             return
         owner = controller_of(pod.metadata)
         if owner is None:
-            if self._pods.owners_for(pod):
+            jobs = (find(self._objects, Job, key) for key in self._pods.owners_for(pod))
+            if any(job is not None and not is_terminating(job) for job in jobs):
                 return  # It will be adopted.
         else:
             job = self._job_of(pod, owner)
