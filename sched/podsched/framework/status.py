@@ -38,6 +38,11 @@ _REJECTING: Final = frozenset(
 )
 
 
+def encodable(text: str) -> str:
+    """Return a plugin's text with surrogates escaped, since Events and conditions are UTF-8."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
     """The outcome of an extension point: a code, the reasons as texts, and the plugin."""
@@ -45,6 +50,10 @@ class Status:
     code: Code = Code.SUCCESS
     reasons: tuple[str, ...] = ()
     plugin: str = ""
+
+    def __post_init__(self) -> None:
+        if not all(map(str.isascii, self.reasons)):
+            object.__setattr__(self, "reasons", tuple(map(encodable, self.reasons)))
 
     @property
     def ok(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from podsched.cache.trial import Trial
 from podsched.decide.decision import Decision
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
-from podsched.framework.pods import QueuedPodInfo
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.status import SUCCESS, Status, unschedulable
 from support.term_world import TermWorld
 
 pytestmark = pytest.mark.looptime
@@ -100,3 +102,25 @@ async def test_a_pod_that_cannot_be_used_is_told_of_and_the_others_are_scheduled
         assert not world.stored("other").status.conditions
         assert len(world.state.set_aside) == 3
         world.check()
+
+
+async def test_a_plugin_whose_text_is_not_unicode_costs_only_its_pods_the_attempt() -> None:
+    world = TermWorld()
+    world.node("n1")
+    file = os.fsdecode(b"caf\xe9")
+
+    def reserve(pod: PodInfo) -> Status:
+        if pod.name == "raises":
+            raise FileNotFoundError(file)
+        return SUCCESS if pod.name == "good" else unschedulable(file)
+
+    world.script.on_reserve = reserve
+    async with world.running():
+        for name in ("rejected", "raises", "good"):
+            world.pod(name)
+        await asyncio.sleep(0.5)
+        assert world.nodes_of("rejected", "raises", "good") == ["", "", "n1"]
+        for name in ("rejected", "raises"):
+            assert "caf\\udce9" in world.scheduled(name).message
+            assert world.events(name, "FailedScheduling") == [world.scheduled(name).message]
+        assert world.ended is not None and not world.ended.done()

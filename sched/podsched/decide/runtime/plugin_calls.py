@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from podsched.framework.status import Code, Status
+from podsched.framework.status import Code, Status, encodable
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("plugins")
@@ -55,7 +55,7 @@ def guarded(
 def failure_of(plugin: str, wording: str, error: Exception) -> PluginFailure:
     """Return the PluginFailure for an exception of a plugin; log the exception once."""
     _log_once(plugin, error)
-    return PluginFailure(plugin, f"{wording.format(plugin)}: {error}")
+    return PluginFailure(plugin, encodable(f"{wording.format(plugin)}: {error}"))
 
 
 def _log_once(plugin: str, error: Exception) -> None:
