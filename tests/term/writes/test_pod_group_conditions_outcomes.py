@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 
@@ -11,9 +13,14 @@ from podsched.config.load import default_config
 from podsched.framework.pod_groups import PodGroup, pod_group
 from podsched.framework.status import SUCCESS, unschedulable
 from podsched.registry import factories
+from podsched.serve.client.errors import ClientError, Invalid, Unavailable
 from podsched.serve.client.informer import Event, EventType
 from podsched.term.state import build_state
-from podsched.term.writes.pod_group_conditions import GroupOutcomes, PodGroupConditions
+from podsched.term.writes.pod_group_conditions import (
+    RETRY_FOR,
+    GroupOutcomes,
+    PodGroupConditions,
+)
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
 
@@ -39,14 +46,26 @@ class World:
         assert group is not None
         self.group: PodGroup = group
         self.heard: list[str] = []
+        self.sent = 0
+        #: Why no write succeeds, if none does.
+        self.refusal: ClientError | None = None
 
     async def _patch(
         self, patches: Sequence[api_pb2.PatchRequest]
     ) -> Sequence[api_pb2.BatchResult]:
-        raise NotImplementedError("nothing is sent")
+        self.sent += len(patches)
+        if self.refusal is not None:
+            raise self.refusal
+        return [api_pb2.BatchResult() for _ in patches]
 
     def condition(self, type_: str) -> tuple[str, ...] | None:
         return self._conditions.condition(self.group, type_)
+
+    async def write(self) -> None:
+        """Let everything be written that waits."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RETRY_FOR + 5.0):
+                await self._conditions.run()
 
     def begin(self) -> None:
         self.outcomes.binding_begins(self.group, "2 members", self.heard.append)
@@ -96,3 +115,28 @@ async def test_a_new_leader_knows_the_groups_that_the_last_one_was_binding() -> 
     assert world.outcomes.binding == {"default/g"}
     world.outcomes.decided(world.group, TOO_FEW)
     assert world.condition(POD_GROUP_SCHEDULED) is None, "before its bindings have ended"
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("refusal", [Unavailable(""), Invalid("not valid")])
+async def test_an_outcome_that_could_not_be_written_is_written_with_the_next_attempt(
+    world: World, refusal: ClientError
+) -> None:
+    world.refusal = refusal
+    world.outcomes.decided(world.group, TOO_FEW)
+    await world.write()
+    world.refusal, world.sent = None, 0
+    world.outcomes.decided(world.group, TOO_FEW)
+    await world.write()
+    assert world.sent == 1
+    world.outcomes.decided(world.group, TOO_FEW)
+    await world.write()
+    assert world.sent == 1, "it is written now"
+
+
+@pytest.mark.looptime
+async def test_a_group_hears_that_its_record_could_not_be_written(world: World) -> None:
+    world.refusal = Unavailable("")
+    world.begin()
+    await world.write()
+    assert world.heard == ["unavailable"]

@@ -41,7 +41,8 @@ class _Unseen:
     number: int = 0
     """The number of the last write."""
     sent: bool = False
-    """Whether the last write has been answered."""
+    """Whether the last write has been answered; ``failed``: with an error."""
+    failed: bool = False
 
 
 class GroupConditions:
@@ -90,19 +91,23 @@ class GroupConditions:
                 unseen.changed[type_] = now
         unseen.wanted |= wanted
         unseen.number += 1
-        unseen.sent = False
+        unseen.sent = unseen.failed = False
         # With copies: the patch is made when it is sent, and later calls change these.
         patch = partial(
             _conditions_patch, group, status, dict(unseen.wanted), dict(unseen.changed), now
         )
         return patch, unseen.number
 
-    def answered(self, uid: str, number: int) -> None:
-        """Note that a write of a group has been answered, whether it succeeded or not."""
+    def answered(self, uid: str, number: int, *, failed: bool = False) -> None:
+        """Note that a write of a group has been answered."""
         unseen = self._unseen.get(uid)
         # A newer write may be waiting, and its conditions are not sent yet.
         if unseen is not None and unseen.number == number:
-            unseen.sent = True
+            unseen.sent, unseen.failed = True, failed
+
+    def has_failed(self, group: PodGroup) -> bool:
+        """Return whether the last write of a group has failed."""
+        return group.uid in self._unseen and self._unseen[group.uid].failed
 
     def _forget_one(self) -> None:
         """Forget the oldest write, if the cache shows it or the group is gone."""

@@ -37,17 +37,13 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.lib.event_loop import Turn
 from podsched.serve.client.cluster import merge_patch_request
-from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
-from podsched.telemetry.logs import get_logger
 from podsched.term.writes.group_conditions import GroupConditions, Wanted, patch_of
 from podsched.term.writes.status_writer import log_refused
 from podsched.v1 import api_pb2
 
 #: Max seconds for which a call is repeated after retryable errors.
 RETRY_FOR: Final = 5.0
-
-_log = get_logger("status")
 
 PatchObjects = Callable[[Sequence[api_pb2.PatchRequest]], Awaitable[Sequence[api_pb2.BatchResult]]]
 #: Called when a write is done, with the reason if it failed, else "".
@@ -79,11 +75,11 @@ class PodGroupConditions:
         """``patch`` patches the status of PodGroups; ``wall`` is wall time in seconds."""
         self._patch = patch
         self._conditions = GroupConditions(cluster, wall)
+        self.has_failed = self._conditions.has_failed
         self._outbox: Outbox[_Write] = Outbox(
             self._send,
             self._answered,
             retry_for=RETRY_FOR,
-            given_up=self._given_up,
             merge=lambda earlier, later: later._replace(written=later.written or earlier.written),
         )
 
@@ -136,16 +132,10 @@ class PodGroupConditions:
         return results
 
     def _answered(self, uid: str, sent: _Write, result: api_pb2.BatchResult) -> None:
-        self._conditions.answered(uid, sent.number)
+        failed = result.code != StatusCode.OK
+        self._conditions.answered(uid, sent.number, failed=failed)
         if sent.written is not None:
-            failed = result.code != StatusCode.OK
-            sent.written((result.message or result.reason) if failed else "")
-
-    def _given_up(self, writes: Sequence[_Write], failure: ClientError) -> None:
-        _log.warning("Could not write pod group statuses", groups=len(writes), error=str(failure))
-        for one in writes:
-            if one.written is not None:
-                one.written(str(failure) or "unavailable")
+            sent.written((result.message or result.reason or "unavailable") if failed else "")
 
 
 class GroupOutcomes:
@@ -163,7 +153,8 @@ class GroupOutcomes:
         if group.key in self.binding:
             return
         old, new = self._conditions.condition(group, POD_GROUP_SCHEDULED), _outcome(status)
-        if old != new and (old is None or old[0] != TRUE):
+        is_told = old == new and not self._conditions.has_failed(group)
+        if not is_told and (old is None or old[0] != TRUE):
             self._conditions.put(group, {POD_GROUP_SCHEDULED: new})
 
     def binding_begins(self, group: PodGroup, message: str, written: Written) -> None:
