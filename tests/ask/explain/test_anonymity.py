@@ -153,6 +153,24 @@ def test_the_claim_of_an_ephemeral_volume_keeps_the_name_of_its_pod_and_volume()
     assert other["objects"][0]["metadata"]["name"] == f"{name}-{new}"
 
 
+def test_the_node_of_an_allocated_claim_is_named_as_the_node_is() -> None:
+    field = {"key": "metadata.name", "operator": "In", "values": ["secret-node"]}
+    selector = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "gpu", "namespace": "default"},
+        "status": {"allocation": {"nodeSelector": selector}},
+    }
+    scenario = scenario_of([node("secret-node")], pod("p"), None)
+    scenario["objects"].append(claim)
+    renaming = Renaming(scenario)
+    allocation = renaming.scenario(scenario)["objects"][1]["status"]["allocation"]
+    [term] = allocation["nodeSelector"]["nodeSelectorTerms"]
+    assert term == {"matchFields": [field | {"values": [renaming.text("secret-node")]}]}
+    assert renaming.text("secret-node").startswith("node-")
+
+
 def test_a_written_configuration_and_times_stay() -> None:
     config = to_plain(default_config())
     condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2027-01-15T08:00:00Z"}

@@ -19,7 +19,7 @@ from typing import Any, Final
 from podsched.framework.nodes import PREFER_AVOID_PODS, normalized_image_name
 
 #: Maps of label keys to values, and of names of resources to amounts.
-_LABELS: Final = frozenset({"labels", "matchLabels", "nodeSelector", "annotations"})
+_LABELS: Final = frozenset({"labels", "matchLabels", "nodeSelector", "selector", "annotations"})
 _AMOUNTS: Final = frozenset({
     "requests", "limits", "allocatable", "capacity", "overhead", "allocatedResources",
     "disruptedPods",
@@ -124,7 +124,7 @@ def _walked(value: Any, field: str, replace: Replace) -> Any:
         return value
     if field in _AMOUNTS:
         return {_key(key, replace): amount for key, amount in value.items()}
-    if field in _LABELS or _is_plain_selector(field, value):
+    if _are_labels(field, value):
         return {
             _key(key, replace): text if _stays(text) else replace("", text)
             for key, text in value.items()
@@ -135,9 +135,9 @@ def _walked(value: Any, field: str, replace: Replace) -> Any:
     return {key: _walked(item, key, replace) for key, item in value.items()}
 
 
-def _is_plain_selector(field: str, value: Mapping[str, Any]) -> bool:
-    """Return whether this is the selector of a Service: labels, without matchLabels."""
-    return field == "selector" and all(isinstance(item, str) for item in value.values())
+def _are_labels(field: str, value: Mapping[str, Any]) -> bool:
+    """Return whether these are labels: a selector, also one of nodes, may have lists of terms."""
+    return field in _LABELS and all(isinstance(item, str) for item in value.values())
 
 
 def _key(key: str, replace: Replace) -> str:
