@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import ClusterQueue, Lease, StatefulSet
+from podsched.api.objects import ClusterQueue, Job, Lease, StatefulSet
 from podsched.app.leader_requests import REASON, pause_name
 from podsched.app.replica_lease import (
     COMPONENT,
@@ -48,6 +48,17 @@ async def test_workloads_that_no_controller_has_looked_at_are_counted() -> None:
     cluster.create(stateful_set("db"))
     client = cast(ApiClient, CommandClient(cluster))
     assert await without_controller(client) == {"ReplicaSet": 2, "StatefulSet": 1}
+
+
+async def test_a_job_whose_pods_wait_in_a_queue_has_a_controller() -> None:
+    cluster = FakeCluster()
+    for name, active in {"new": 0, "waiting": 3}.items():
+        item = Job()
+        item.metadata.name, item.metadata.namespace = name, "default"
+        item.status.active = active
+        cluster.create(item)
+    client = cast(ApiClient, CommandClient(cluster))
+    assert await without_controller(client) == {"Job": 1}
 
 
 async def test_who_may_not_list_workloads_is_told_the_rest() -> None:

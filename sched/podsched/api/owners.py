@@ -31,7 +31,8 @@ def is_left_alone(item: o.AnyObject) -> bool:
     Kubernetes' own controllers can do so, over the REST API.
     """
     if isinstance(item, o.Job):
-        return not item.status.HasField("start_time") and not item.status.conditions
+        # A Job whose pods wait in a queue has no startTime yet.
+        return not item.status.ByteSize()
     observing = o.Deployment | o.DaemonSet | o.ReplicaSet | o.StatefulSet | o.ReplicationController
     return isinstance(item, observing) and item.status.observed_generation == 0
 
