@@ -120,3 +120,20 @@ def test_a_job_that_is_suspended_and_resumed_keeps_its_group(world: ControllerWo
     change(world, suspend=False)
     assert stored(world).status.active == 3
     assert groups_of(pods(world)) == before
+
+
+def test_a_job_made_again_before_its_workload_is_collected_has_its_own_group(
+    world: ControllerWorld,
+) -> None:
+    put(world, gang())
+    former = {pod.metadata.uid for pod in pods(world)}
+    world.remove("Job", "default/sum")
+    item = gang()
+    item.metadata.uid = "again"
+    put(world, item)
+    found = [pod for pod in pods(world) if pod.metadata.uid not in former]
+    assert len(found) == 3
+    (name,) = groups_of(found)
+    group = world.get("PodGroup", f"default/{name}")
+    assert group is not None
+    assert [of.uid for of in group.metadata.owner_references if of.controller] == ["again"]

@@ -8,6 +8,9 @@ template names no group. It must be new: pods that exist already are in no group
     both exist and the Job controls them   new pods name the PodGroup
     others exist                           the Job's pods are in no group
 
+Those of a former Job of the same name do not count: they are about to be collected, which in
+Kubernetes leaves the pods of the new one without a group.
+
 Names depend only on the Job, so a new leader creates nothing twice. Source:
 pkg/controller/job/job_scheduling_manager.go of Kubernetes 1.36 (gate WorkloadWithJob).
 """
@@ -75,13 +78,14 @@ class JobGangs:
         """
         if not _is_candidate(job):
             return Gang(True)
-        workloads = self._parts.of(f"Job {key}")
+        found = (find(self._objects, Workload, one) for one in self._parts.of(f"Job {key}"))
+        workloads = [one for one in found if one is not None and not _is_of_former(one, job)]
         if not workloads:
             if is_new:
                 self._make(key, job, _workload_for(job))
             return Gang(not is_new)
-        workload = find(self._objects, Workload, next(iter(workloads)))
-        if len(workloads) > 1 or workload is None or not _is_of(workload, job):
+        workload = workloads[0]
+        if len(workloads) > 1 or not _is_of(workload, job):
             return Gang(True)
         if len(workload.spec.pod_group_templates) != 1:
             return Gang(True)
@@ -113,6 +117,14 @@ def _is_candidate(job: Job) -> bool:
 def _is_of(item: AnyObject, job: Job) -> bool:
     owner = controller_of(item.metadata)
     return owner is not None and owner.uid == job.metadata.uid
+
+
+def _is_of_former(item: AnyObject, job: Job) -> bool:
+    """Return whether a Job of the same name that is gone controls an object."""
+    owner = controller_of(item.metadata)
+    if owner is None or (owner.kind, owner.name) != ("Job", job.metadata.name):
+        return False
+    return owner.uid != job.metadata.uid
 
 
 def _whole_of(item: AnyObject | None) -> str:
