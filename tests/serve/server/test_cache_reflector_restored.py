@@ -41,6 +41,16 @@ async def test_it_lists_again_and_says_so(world: World) -> None:
     assert any("restored from a backup" in line["event"] for line in logs)
 
 
+async def test_until_then_it_shows_nothing_of_the_lost_history(world: World) -> None:
+    await world.core.creator.create(pod("kept"))
+    backup = world.store.backup()
+    await world.core.creator.create(pod("lost"))
+    await world.core.reflector.wait_until_fresh()
+    world.store.restore(backup)
+    with pytest.raises(ApiError, match="restored from a backup"):
+        await names(world)
+
+
 async def test_what_is_written_afterwards_is_seen_at_once(world: World) -> None:
     await lose(world)
     await world.core.creator.create(pod("new"))

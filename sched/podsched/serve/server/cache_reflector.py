@@ -134,13 +134,18 @@ class CacheReflector:
     async def _ask(self, before: asyncio.Task[int] | None) -> int:
         """Read etcd's revision once the request before has been answered.
 
-        The key need not exist: every linearizable answer has the store's revision.
+        The key need not exist: every linearizable answer has the store's revision. Raises
+        Unavailable while the cache is of a history that etcd has lost.
         """
         if before is not None:
             await asyncio.wait([before])
         # Before sending: readers who come from now on must not get this request's answer.
         self._reading, self._queued = self._queued, None
-        return (await self._store.get(etcd_keys.SYNC)).revision
+        reached = self._cache.revision
+        revision = (await self._store.get(etcd_keys.SYNC)).revision
+        if revision < reached:
+            raise Unavailable("etcd was restored from a backup and has to be listed again")
+        return revision
 
     async def wait_until_fresh(self) -> None:
         """Wait until the cache shows every write completed before this call.
