@@ -172,6 +172,48 @@ async def test_questions_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) 
         task.cancel()
 
 
+async def test_questions_to_a_replica_that_does_not_read_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_QUESTIONS", 2)
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 0.001)
+    replicas = Replicas()
+
+    async def messages() -> AsyncIterator[bytes]:
+        yield ReplicaMessage(state=ReplicaState(name="stuck")).SerializeToString()
+        await asyncio.Event().wait()
+
+    async with aclosing(replicas.serve(messages())) as stream:
+        reading = asyncio.create_task(anext(stream))
+        await asyncio.sleep(0.001)
+        refusals = []
+        for _ in range(10):
+            with pytest.raises(ApiError) as why:
+                await replicas.ask_once(QUESTION)
+            refusals.append(why.value.message)
+        await reading
+    assert "questions to the replica are under way" in refusals[-1]
+
+
+async def test_a_replica_whose_first_message_comes_while_the_server_drains_is_sent_away() -> None:
+    replicas = Replicas()
+    drains = asyncio.Event()
+
+    async def messages() -> AsyncIterator[bytes]:
+        await drains.wait()
+        while True:
+            yield ReplicaMessage(state=ReplicaState(name="late")).SerializeToString()
+            await asyncio.sleep(0)
+
+    reading = asyncio.create_task(anext(replicas.serve(messages())))
+    await asyncio.sleep(0)
+    replicas.close()
+    drains.set()
+    async with asyncio.timeout(1):
+        with pytest.raises(ApiError, match="shutting down"):
+            await reading
+
+
 async def test_a_replica_that_sends_too_much_is_cut_off_before_that_is_decoded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -59,13 +59,14 @@ class _Connected:
         self.state = state
         self.heard_at = time.monotonic()
         self.inboxes: dict[int, asyncio.Queue[Answer]] = {}
-        #: Holds at most ``MAX_QUESTIONS`` and a cancellation of each; None ends the stream.
+        #: Holds at most twice ``MAX_QUESTIONS`` and a cancellation of each; None ends the stream.
         self.outbox: asyncio.Queue[Question | None] = asyncio.Queue()
         self._ids = itertools.count(1)
 
     def put(self, question: Question) -> tuple[int, asyncio.Queue[Answer]]:
         """Send a question; return its id and the queue of its answers. Raises ApiError."""
-        if len(self.inboxes) >= MAX_QUESTIONS:
+        # A replica that does not read leaves questions in the outbox whose callers have gone.
+        if len(self.inboxes) >= MAX_QUESTIONS or self.outbox.qsize() >= 2 * MAX_QUESTIONS:
             raise errors.overloaded(f"{MAX_QUESTIONS} questions to the replica are under way")
         number = next(self._ids)
         inbox = self.inboxes[number] = asyncio.Queue()
@@ -152,6 +153,8 @@ class Replicas:
     async def _read(self, replica: _Connected, messages: AsyncIterator[bytes]) -> None:
         try:
             async for raw in messages:
+                if self._closing:
+                    return  # ``close`` has not ended a stream whose first message comes after it
                 replica.heard_at = time.monotonic()
                 message = _decoded(raw)
                 if message.HasField("state"):
