@@ -57,6 +57,12 @@ async def test_a_watch_goes_on_where_it_broke() -> None:
 
 
 @pytest.mark.looptime
+async def test_all_changes_that_come_together_are_shown() -> None:
+    streams = Streams(([response(8, ("a", 7), ("b", 8), ("c", 8))], Over("")))
+    assert await followed(streams) == ["a", "b", "c"]
+
+
+@pytest.mark.looptime
 async def test_a_server_that_forgot_the_history_is_asked_for_everything() -> None:
     """What has not changed since is not shown again."""
     streams = Streams(

@@ -46,6 +46,12 @@ async def test_what_exists_comes_first_and_then_its_changes() -> None:
     assert streams.asked == [(0, True), (7, False)], "it goes on where the connection broke"
 
 
+async def test_a_watch_that_continues_after_one_of_several_changes_gets_the_rest() -> None:
+    both = [raw(v1.ADDED, "a"), raw(v1.ADDED, "b")]
+    streams = Streams(([RawWatchResponse(events=both, revision=9)], Compacted("")))
+    assert await watched(streams, 5) == [(ChangeType.ADDED, "a", 5), (ChangeType.ADDED, "b", 9)]
+
+
 async def test_an_object_that_cannot_be_decoded_is_left_out() -> None:
     broken = RawWatchEvent(type=v1.ADDED, object=b"\xff")
     streams = Streams(

@@ -74,7 +74,7 @@ def watch_objects(
         async with aclosing(client.watch_stream(request)) as responses:
             async for response in responses:
                 yield None
-                for change in _changes(response):
+                for change in _changes(response, request.from_revision):
                     yield change
                 if response.revision:
                     request.from_revision = response.revision
@@ -84,7 +84,11 @@ def watch_objects(
     return list_and_watch(stream, lambda _: None, transient=(Unavailable,), backoff=backoff)
 
 
-def _changes(response: RawWatchResponse) -> list[Change]:
+def _changes(response: RawWatchResponse, before: int) -> list[Change]:
+    """Return the changes of a response; ``before``: the revision of the one before.
+
+    A watch that continues after a change which is not the last one has to get the rest.
+    """
     found = []
     for event in response.events:
         try:
@@ -93,5 +97,7 @@ def _changes(response: RawWatchResponse) -> list[Change]:
             log_undecodable(identify(event.object))
             continue
         kind = ChangeType(v1.EventType.Name(event.type))
-        found.append(Change(kind, message, response.revision))
+        found.append(Change(kind, message, before))
+    if found:
+        found[-1] = found[-1]._replace(revision=response.revision)
     return found
