@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -10,6 +12,10 @@ import pytest
 
 from podsched.app.reconfiguring import Reconfiguring
 from podsched.config.load import SchedulerConfiguration, load_config
+from podsched.framework.events import ClusterEventWithHint
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Status
+from podsched.registry import factories
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import ConfigMetrics
 from podsched.v1.scheduling_pb2 import ConfigOutcome, Question, ReplicaState
@@ -142,3 +148,29 @@ async def test_a_configuration_waits_for_the_one_before_it_though_its_caller_has
     await second
     assert len(world.applied) == 2
     assert world.reconfiguring.config is world.applied[-1]
+
+
+class Broken:
+    """A plugin that can be made, and does not know its events."""
+
+    name = "Broken"
+
+    def __init__(self, args: object, handle: object) -> None: ...
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        return SUCCESS
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        raise KeyError("a bug")
+
+
+async def test_a_plugin_with_which_no_state_can_be_built_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = {**factories(), Broken.name: Broken}
+    monkeypatch.setattr("podsched.app.reconfiguring.factories", lambda: known)
+    world = World()
+    plugins = {"preEnqueue": {"enabled": [{"name": Broken.name}]}}
+    outcome = await world.ask(json.dumps({"profiles": [{"plugins": plugins}]}))
+    assert list(outcome.errors) == ["no scheduling state can be built: KeyError('a bug')"]
+    assert world.applied == []

@@ -26,6 +26,7 @@ from podsched.lib.tasks import TaskSet
 from podsched.registry import factories
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ConfigMetrics
+from podsched.term.state import build_state
 from podsched.v1.scheduling_pb2 import Answer, ConfigOutcome, Question, ReplicaState
 
 _log = get_logger("replica")
@@ -137,6 +138,11 @@ class Reconfiguring:
         config = read()
         if fixed := list(_changed(to_plain(self.config), to_plain(config))):
             raise ConfigError(fixed)
+        try:
+            build_state(config, factories(), seed=0)
+        except Exception as bug:
+            # Later it would end the process, and with a client's text those of all replicas.
+            raise PluginError(f"no scheduling state can be built: {bug!r}") from bug
         return config
 
 
