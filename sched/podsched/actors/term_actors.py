@@ -103,12 +103,17 @@ class TermActors:
         await until_wanted(self._options.settings, lambda: len(self._columns.node_table))
         await self._cluster.joined.wait()
         self.shards.all = self._make_shards()
-        async with asyncio.TaskGroup() as group:
-            for shard in self.shards.all:
-                group.create_task(shard.run(), name="keep a shard current")
-            for binder in self.binders:
-                group.create_task(self._keep(binder), name="keep a binder")
-            group.create_task(self._watch_mode(), name="watch the evaluator")
+        try:
+            async with asyncio.TaskGroup() as group:
+                for shard in self.shards.all:
+                    group.create_task(shard.run(), name="keep a shard current")
+                for binder in self.binders:
+                    group.create_task(self._keep(binder), name="keep a binder")
+                group.create_task(self._watch_mode(), name="watch the evaluator")
+        finally:
+            # A metric shows the mode, also of a standby.
+            self.shards.all = []
+            self.evaluator.update_mode()
 
     async def _watch_mode(self) -> None:
         while True:
