@@ -184,10 +184,21 @@ class Replica:
             options=self._options.election,
         )
 
-    async def run(self) -> None:
+    async def connect(self) -> ElectionLock | None:
+        """Return the lock; None if the process is asked to stop before its store answers."""
+        tasks = TaskSet("connecting")
+        connecting = tasks.start(self._backend.connect(), "connect", ended=lambda _: tasks.end())
+        tasks.start(self._process.end_when_asked(tasks), "wait for the stop")
+        await tasks.run()
+        if not connecting.cancelled():
+            return connecting.result()
+        await self._backend.close()
+        return None
+
+    async def run(self, lock: ElectionLock) -> None:
         """Run until the process is asked to stop; a bug in any task ends it."""
         expect_no_garbage()
-        elector = self._elector = self._make_elector(await self._backend.connect())
+        elector = self._elector = self._make_elector(lock)
         status = self._status(elector)
         requests = LeaderRequests(
             status.name,
@@ -374,4 +385,6 @@ async def run_replica(process: Process, options: ReplicaOptions) -> None:
     version = await asyncio.to_thread(compile_plugins)
     if version:
         _log.info("Loops over nodes are compiled", numba=version)
-    await Replica(process, options).run()
+    replica = Replica(process, options)
+    if (lock := await replica.connect()) is not None:
+        await replica.run(lock)
