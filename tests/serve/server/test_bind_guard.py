@@ -13,7 +13,7 @@ from podsched.serve.server.errors import ApiError
 from podsched.serve.store.protocol import Delete, Put
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.api_pb2 import Fence
-from support.api_objects import LOCK, pod
+from support.api_objects import LOCK, node, pod
 from support.api_world import World
 
 OTHER = "kube-system/batch"
@@ -137,6 +137,19 @@ async def test_nothing_is_left_of_a_node_that_is_deleted(world: World) -> None:
     assert (await world.store.range(BOUND)).kvs
     await world.core.deleter.delete(v1.DeleteRequest(kind="Node", name="worker-1"))
     assert not (await world.store.range(BOUND)).kvs
+
+
+async def test_what_was_decided_about_a_node_that_was_created_again_is_refused(
+    world: World,
+) -> None:
+    """The pods that others have bound to it may still be there."""
+    first, second = await side_by_side(world)
+    seen = await revision(world)
+    assert await bind(world, first, "a", "worker-1", seen) == "bound"
+    await world.core.deleter.delete(v1.DeleteRequest(kind="Node", name="worker-1"))
+    await world.core.creator.create(node("worker-1"))
+    assert await bind(world, second, "b", "worker-1", seen) == "CONFLICT"
+    assert await bind(world, second, "c", "worker-1", await revision(world)) == "bound"
 
 
 async def test_a_node_deleted_through_another_server_gets_no_pod(world: World) -> None:

@@ -5,7 +5,7 @@ the state at some revision, which its bindings name. If there is more than one l
 the key of its node and its own lock. It is refused if the key of that node and any other lock has
 been put since the named revision. So if two bindings use the same capacity, the second to arrive is
 refused, and its pod is scheduled again with the first one counted. A binding is also refused if its
-node does not exist.
+node does not exist, or was created again since, because the keys of a node are deleted with it.
 
     /podsched/schedulers                              the locks whose holders bind
     /podsched/bound/<node>/<namespace>/<name>         put by bindings to a node under that lock
@@ -137,18 +137,18 @@ class BindGuard:
             raise errors.overtaken(node, "the list of schedulers has changed", self._since)
         if len(self._locks) <= 1:
             return (there, listed), ()
+        put = Put(bound_key(node, fence.lock), b"")
+        if not binding.revision:
+            return (there, listed), (put,)
         # etcd has no "less or equal". A key that was never put has revision 0, so it passes.
+        less, next_revision = CompareRelation.LESS, binding.revision + 1
+        seen = Compare(there.key, CompareTarget.CREATE_REVISION, less, next_revision)
         unchanged = [
-            Compare(
-                bound_key(node, lock),
-                CompareTarget.MOD_REVISION,
-                CompareRelation.LESS,
-                binding.revision + 1,
-            )
+            Compare(bound_key(node, lock), CompareTarget.MOD_REVISION, less, next_revision)
             for lock in self._locks
-            if lock != fence.lock and binding.revision
+            if lock != fence.lock
         ]
-        return (there, listed, *unchanged), (Put(bound_key(node, fence.lock), b""),)
+        return (there, listed, seen, *unchanged), (put,)
 
     def unlocked_conditions(self, node: str) -> tuple[tuple[Compare, ...], tuple[WriteOp, ...]]:
         """Return the compares and puts of a binding without a lock, by which others notice it."""
@@ -169,10 +169,13 @@ class BindGuard:
         current: the present values of the compared keys.
         """
         node = binding.node_name
-        if current.get(object_key(_NODE, node)) is None:
+        present = current.get(object_key(_NODE, node))
+        if present is None:
             return errors.not_found(_NODE, node)
         if SCHEDULERS in current:
             self._learn(current[SCHEDULERS])
+        if len(self._locks) > 1 and 0 < binding.revision < present.create_revision:
+            return errors.overtaken(node, "it was created again", present.create_revision)
         for lock in self._locks:
             kv = current.get(bound_key(node, lock))
             if kv is not None and kv.mod_revision > binding.revision:
