@@ -122,8 +122,10 @@ def main() -> None:
         sys.exit(code)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
-    except BrokenPipeError:
-        # The reader has closed the pipe, as in ``sched get pods | head``.
+    except (BrokenPipeError, SystemExit) as exc:
+        # The reader has closed the pipe, as in ``sched get pods | head``. Typer exits with 1 then.
+        if isinstance(exc, SystemExit) and not isinstance(exc.__context__, BrokenPipeError):
+            raise
         discard_output()
         sys.exit(0)
     except Exception as exc:

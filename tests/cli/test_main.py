@@ -1,0 +1,31 @@
+"""How the console command ends."""
+
+from __future__ import annotations
+
+import errno
+import io
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+
+import pytest
+
+from podsched.cli.main import main
+
+
+class ClosedPipe(io.StringIO):
+    """Standard output after its reader has ended."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(errno.EPIPE, f"Broken pipe: {text}")
+
+
+def test_a_reader_that_has_read_enough_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["sched", "config", "default"])
+    with (
+        redirect_stdout(ClosedPipe()),
+        redirect_stderr(io.StringIO()) as said,
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    assert ended.value.code == 0
+    assert said.getvalue() == ""
