@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import Final
 
 from podsched.api.objects import LocalQueue, object_key, seconds_of
-from podsched.api.quantity import parse
+from podsched.api.quantity import MAX_INT64, parse
 from podsched.config.queues import AdmissionFairSharing
 from podsched.framework.nodes import ClusterView
+from podsched.queues.amounts import amount
 from podsched.queues.history import Decay, History
 from podsched.term.admission.tallies import QueueKey, Tallies
 
+#: Larger weights count as this one.
+_MOST: Final = Fraction(MAX_INT64)
 _USAGE_BASED: Final = "UsageBasedAdmissionFairSharing"
 
 
@@ -75,8 +79,8 @@ class Histories:
             if not self.orders(local.spec.cluster_queue):
                 continue
             key, runs = object_key(local), Counter[str]()
-            for of, amount in tallies.of(QueueKey("LocalQueue", key)).usage.items():
-                runs[of.resource] += amount
+            for of, number in tallies.of(QueueKey("LocalQueue", key)).usage.items():
+                runs[of.resource] += number
             history, sampled[key] = self.of(key), None
             if not history.sampled_at:  # It begins now.
                 history = replace(history, sampled_at=now)
@@ -93,15 +97,11 @@ class Histories:
 def weight_of(item: LocalQueue) -> float:
     """Return the weight of a LocalQueue in fair sharing. Raises QuantityError."""
     sharing = item.spec.fair_sharing
-    return float(parse(sharing.weight)) if sharing.HasField("weight") else 1.0
+    return float(min(parse(sharing.weight), _MOST)) if sharing.HasField("weight") else 1.0
 
 
 def stored_history(item: LocalQueue) -> History:
     """Return the history in the status of a LocalQueue. Raises QuantityError."""
     status = item.status.fair_sharing.admission_fair_sharing_status
-    # The status has cores, and the queues count thousandths of them (``queues.amounts``).
-    consumed = {
-        name: float(parse(text)) * (1000 if name == "cpu" else 1)
-        for name, text in status.consumed_resources.items()
-    }
+    consumed = {name: float(amount(name, text)) for name, text in status.consumed_resources.items()}
     return History(seconds_of(status.last_update), consumed)
