@@ -121,12 +121,16 @@ def drop_gone(of_units: dict[str, Any], units: Mapping[str, Unit]) -> None:
 
 def quota_message(admission: Admission, entry: Entry) -> str:
     """Return why a head has too little quota."""
-    of_queues, snapshot = admission.pods.leaving, admission.snapshot
-    if entry.waiting is not Waiting.QUOTA or not any(of_queues.values()):
+    if entry.waiting is not Waiting.QUOTA:
         return entry.message
-    root = snapshot.node(entry.queue.name).root
-    nodes = snapshot.forest.queues.items()
-    leaving = sum(of_queues[name] for name, node in nodes if node.root is root)
+    nodes = admission.snapshot.forest.queues
+    root = nodes[entry.queue.name].root
+    # Not by all queues of the tree: there may be a thousand, each with a head that waits.
+    leaving = sum(
+        number
+        for name, number in admission.pods.leaving.items()
+        if number and nodes[name].root is root
+    )
     if not leaving:
         return entry.message
     return f"{entry.message}; {leaving} terminating pod(s) still use quota"
