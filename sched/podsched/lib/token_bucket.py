@@ -38,6 +38,10 @@ class TokenBucket:
         self._tokens -= count
         return max(0.0, -self._tokens / self._rate)
 
+    def give_back(self, count: int) -> None:
+        """Return reserved tokens that are not used."""
+        self._tokens += count
+
     def _refill(self, now: float) -> None:
         gained = max(0.0, now - self._at) * self._rate
         self._tokens = min(self._burst, self._tokens + gained)

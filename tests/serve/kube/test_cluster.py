@@ -91,6 +91,22 @@ async def test_bindings_keep_to_qps_and_burst(world: World) -> None:
     assert clock() - began == pytest.approx(2.0, abs=0.2)
 
 
+async def test_bindings_do_not_wait_for_the_turn_of_those_that_a_term_left_unsent(
+    world: World,
+) -> None:
+    names = [f"pod-{number}" for number in range(205)]
+    for name in names:
+        world.store.pod(name)
+    first = asyncio.create_task(world.bind(*map(world.binding, names)))
+    await asyncio.sleep(0.95)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    await world.bind(world.binding())
+    assert clock() - began <= 0.11
+
+
 async def test_nothing_is_sent_once_the_term_is_over(world: World) -> None:
     """Also of what waited for its turn when the term ended."""
     for number in range(25):

@@ -218,7 +218,12 @@ class KubeHttp:
     async def _wait_for_turn(self, limit: TokenBucket, method: str) -> None:
         delay = limit.reserve(1, asyncio.get_running_loop().time())
         if delay > 0:
-            await asyncio.sleep(delay)
+            try:
+                await asyncio.sleep(delay)
+            except asyncio.CancelledError:
+                # As in client-go. Otherwise the next term would wait for all that this one queued.
+                limit.give_back(1)
+                raise
         if self._observer is not None:
             self._observer.call_waited(method, self._host, delay)
 
