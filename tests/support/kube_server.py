@@ -414,7 +414,9 @@ class MemoryHttp(KubeHttp):
         self._store = store
 
     async def _once(self, method: str, path: str, *arguments: Any) -> bytes:
-        params, data, headers, _ = arguments
+        params, data, headers, _, before = arguments
+        if before is not None:
+            before()
         if self._store.down:
             raise Unavailable("cannot connect")
         await asyncio.sleep(0)

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from podsched.serve.client.errors import Unavailable
+from podsched.serve.client.errors import FenceLost, Unavailable
+from podsched.serve.kube.access import ClusterAccess
 from podsched.serve.kube.connections import (
     Answer,
     BrokenConnectionError,
     Connections,
     encode,
 )
+from podsched.serve.kube.http import KubeHttp
 
 OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -272,3 +274,26 @@ async def test_the_size_of_an_answer_is_that_of_it_alone(
         opened[0].receive(b"HTTP/1.1 200 OK\r\nContent-Length: 600000\r\n\r\n" + b"x" * 600_000)
         assert len((await task).body) == 600_000
     assert len(opened) == 1
+
+
+async def test_nothing_is_sent_if_it_may_not_be_any_more_once_there_is_a_connection(
+    opened: list[Transport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leads = True
+
+    def check() -> None:
+        if not leads:
+            raise FenceLost("the term is over")
+
+    connect = asyncio.BaseEventLoop.create_connection
+
+    async def slowly(*args: Any, **options: Any) -> Any:
+        nonlocal leads
+        leads = False  # The process was paused, or the lease was taken.
+        return await connect(*args, **options)
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", slowly)
+    http = KubeHttp(ClusterAccess("http://kubernetes"))
+    with pytest.raises(FenceLost):
+        await http.request("POST", "/binding", body={}, before=check)
+    assert [transport.sent for transport in opened] == [[]]

@@ -99,7 +99,7 @@ class _RefusesPatches(KubeHttp):
         self.sent: list[tuple[str, str, bytes | None, str]] = []
 
     async def _once(self, method: str, path: str, *arguments: Any) -> bytes:
-        _, data, headers, _ = arguments
+        _, data, headers, *_ = arguments
         form = headers.get("Content-Type", headers.get("Accept", ""))
         self.sent.append((method, path.rpartition("/")[2], data, form))
         if method == "GET":

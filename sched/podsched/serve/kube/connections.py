@@ -45,14 +45,23 @@ class Connections:
         self._connect_timeout = connect_timeout
         self._idle: list[_Connection] = []
 
-    async def exchange(self, request: bytes, tls: ssl.SSLContext | None) -> Answer:
-        """Send a request and return its answer.
+    async def exchange(
+        self,
+        request: bytes,
+        tls: ssl.SSLContext | None,
+        before: Callable[[], None] | None = None,
+    ) -> Answer:
+        """Send a request and return its answer; ``before`` is called right before, and may raise.
 
         Raises Unavailable if nothing was sent, BrokenConnectionError if the request may have been
         executed. The connection of a cancelled call is closed.
         """
         connection = self._kept(tls) or await self._connect(tls)
         try:
+            if before is not None:
+                # Not before the wait for room or for a connection: then 130 to 141 bindings of a
+                # busy leader came after its lease was taken, the last after 1.6 s, now 44 to 64.
+                before()
             answer = await connection.exchange(request)
         except BaseException:
             connection.abort()

@@ -164,11 +164,9 @@ class KubeHttp:
             try:
                 async with self._room:
                     all_headers = {**await self._headers(renew=renew), **(headers or {})}
-                    if before is not None:
-                        # Not before the wait for room: then 130 to 141 bindings of a busy leader
-                        # came after its lease was taken, the last after 1.6 s, and now 44 to 64.
-                        before()
-                    return await self._once(method, path, params, data, all_headers, deadline)
+                    return await self._once(
+                        method, path, params, data, all_headers, deadline, before
+                    )
             except ClientError as error:
                 delay = max(backoff.next_delay(), min(error.retry_after, _MAX_RETRY_AFTER))
                 refused = error.http_status == _UNAUTHORIZED and not renew
@@ -264,6 +262,7 @@ class KubeHttp:
         data: bytes,
         headers: Mapping[str, str],
         deadline: float,
+        before: Callable[[], None] | None,
     ) -> bytes:
         """Send a request once, and return the answer. Raises ClientError."""
         clock = asyncio.get_running_loop().time
@@ -274,7 +273,7 @@ class KubeHttp:
         request = encode(method, target, {**self._always, **headers}, data)
         try:
             async with asyncio.timeout_at(deadline):
-                answer = await self._connections.exchange(request, self._tls)
+                answer = await self._connections.exchange(request, self._tls, before)
             code, received = str(answer.status), len(answer.body)
         except BrokenConnectionError as error:
             text = f"the connection broke during {method} {path}: {error}"
