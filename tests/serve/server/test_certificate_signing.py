@@ -314,6 +314,24 @@ async def test_expired_bootstrap_tokens_are_removed(signing: Signing) -> None:
     assert list(left) == ["kube-system/bootstrap-token-bbbbbb"]
 
 
+async def test_a_bootstrap_token_that_was_renewed_meanwhile_is_kept(signing: Signing) -> None:
+    def token(expires: str) -> Secret:
+        secret = Secret(type="bootstrap.kubernetes.io/token")
+        secret.metadata.namespace = "kube-system"
+        secret.metadata.name = "bootstrap-token-aaaaaa"
+        secret.data["expiration"] = base64.b64encode(expires.encode()).decode()
+        return secret
+
+    world = signing.world
+    await world.core.creator.create(token("2023-01-01T00:00:00Z"))
+    await world.core.reflector.wait_until_fresh()
+    other = await world.another()
+    await world.core.stop()  # its cache stands still
+    await other.registry.update(token("2100-01-01T00:00:00Z"))
+    await signing.signer.clean()
+    await other.registry.get("Secret", "kube-system", "bootstrap-token-aaaaaa")
+
+
 async def test_a_request_that_cannot_be_read_is_refused(signing: Signing) -> None:
     item = CertificateSigningRequest(metadata={"name": "csr-1"})
     item.spec.signer_name, item.spec.usages[:] = KUBELET_CLIENT, CLIENT

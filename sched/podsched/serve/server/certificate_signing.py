@@ -158,11 +158,17 @@ class CertificateSigner:
         now = self._now()
         for entry in list(self._cache.objects(_SECRET).values()):
             if entry.key.startswith(_TOKENS) and has_expired(entry.message, now):
-                await self._change(entry, lambda found: Step(None))
+                await self._remove(entry)
         for entry in list(self._cache.objects(REQUESTS).values()):
             item = entry.message
             if isinstance(item, CertificateSigningRequest) and _is_old(item, now):
-                await self._change(entry, lambda found: Step(None))
+                await self._remove(entry)
+
+    async def _remove(self, entry: Entry) -> None:
+        # Unless it has changed since the cache saw it: a token may have been renewed.
+        await self._change(
+            entry, lambda found: Step(None) if found.revision == entry.revision else None
+        )
 
     async def _change(self, entry: Entry, change: Callable[[Entry], Step | None]) -> bool:
         try:
