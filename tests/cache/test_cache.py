@@ -13,7 +13,7 @@ from podsched.cache.changes import AnomalyKind, Applied
 from podsched.cache.debugger import dump_nodes
 from podsched.cache.invariants import check
 from podsched.cache.pod_states import CacheError
-from podsched.framework.events import ActionType, Resource
+from podsched.framework.events import UNSCHEDULED_POD_ADD, ActionType, Resource
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
 from support.cache_world import Labelled, make_node, make_pod
@@ -52,6 +52,32 @@ def waiting_pod(cache: Cache, name: str, **fields: Any) -> PodInfo:
     applied = cache.apply("Pod", None, make_pod(name, **fields))
     assert applied.pending is not None and applied.pending.new is not None
     return applied.pending.new
+
+
+def in_group(name: str) -> v1.Pod:
+    return make_pod("a", labels={"kueue.x-k8s.io/pod-group-name": name} if name else {})
+
+
+@pytest.mark.parametrize("later", ["other", ""])
+def test_a_pod_whose_label_names_another_group_leaves_its_group(later: str) -> None:
+    cache, first, second = Cache(), in_group("g"), in_group(later)
+    cache.apply("Pod", None, first)
+    cache.apply("Pod", first, second)
+    assert list(cache.cluster.members("default/g")) == []
+    assert len(cache.cluster.members("default/other")) == (later == "other")
+    cache.apply("Pod", second, None)
+    assert list(cache.cluster.members("default/other")) == []
+
+
+def test_a_label_that_brings_a_pod_to_a_group_is_an_event_for_its_members() -> None:
+    cache, first, second = Cache(), in_group("g"), in_group("other")
+    cache.apply("Pod", None, first)
+    applied = cache.apply("Pod", first, second)
+    assert [(change.event, change.old, change.new) for change in applied.changes] == [
+        (UNSCHEDULED_POD_ADD, None, second)
+    ]
+    assert applied.pending is not None and applied.pending.old is not None
+    assert cache.apply("Pod", second, in_group("")).changes == ()
 
 
 class CacheMachine(RuleBasedStateMachine):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -614,6 +615,16 @@ def test_a_gated_pod_waits_for_events_of_its_gate_only() -> None:
     queue.move_all_to_active_or_backoff(UNSCHEDULABLE_TIMEOUT, None, None, 2.0)
     assert queue.place(info.uid) == "gated" and gate.asked == [info.uid]
     queue.move_all_to_active_or_backoff(POD_DELETE, None, None, 2.0)
+    assert queue.place(info.uid) == "active"
+
+
+def test_a_gated_pod_that_comes_to_another_group_is_asked_about_again() -> None:
+    gate = Gate()
+    queue, info = gated_queue(gate), pod("a")
+    gate.held.add(info.uid)
+    queue.add(info, 1.0)
+    gate.held.clear()
+    queue.update(info, replace(pod("a"), group="default/g"), 2.0)
     assert queue.place(info.uid) == "active"
 
 

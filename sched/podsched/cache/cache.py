@@ -140,10 +140,10 @@ class Cache(PodStates):
         # Nominations by other schedulers do not count, as in kube-scheduler.
         if self.is_responsible_for(info.cls.scheduler_name):
             self.nominator.update(known, info)
-        if known is None and info.group:
+        if info.group and (known is None or known.group != info.group):
             # Only the other members of its group may wait for a pod that has no node yet.
             change = Change(UNSCHEDULED_POD_ADD, None, info.pod)
-            return Applied((change,), PendingChange(None, info))
+            return Applied((change,), PendingChange(known, info))
         return Applied(pending=PendingChange(known, info))
 
     def _pod_assigned(self, known: PodInfo | None, info: PodInfo) -> Applied:

@@ -49,6 +49,9 @@ class KnownPods:
 
     def put(self, pod: PodInfo) -> None:
         """Add or replace a pod as the informer reports it; ``Cache`` counts it on its node."""
+        # Labels may name the group, and they may change.
+        if (before := self.by_key.get(pod.key)) is not None and before.group != pod.group:
+            self.delete(pod.key)
         self.by_key[pod.key] = pod
         self.note(pod.key)
         if pod.group:

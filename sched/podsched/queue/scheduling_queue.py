@@ -348,6 +348,9 @@ class SchedulingQueue:
 
 
 def _own_event(old: PodInfo, new: PodInfo) -> ClusterEvent:
+    # A hint cannot say whether another PodGroup helps the pod.
+    if old.group != new.group:
+        return FORCE_ACTIVATE
     return ClusterEvent(Resource.UNSCHEDULABLE_POD, pod_update_actions(old, new))
 
 
