@@ -22,6 +22,12 @@ def test_a_malformed_level_of_a_component_is_refused(text: str) -> None:
         ({"event": "sent Bearer abc.def"}, {"event": "sent Bearer ***"}),
         ({"url": "http://u:pw@host/x"}, {"url": "http://u:***@host/x"}),
         ({"error": "bad password=abc, x"}, {"error": "bad password=***, x"}),
+        (
+            {"error": """got {"apiKey": "a b", 'token':'c"d'}"""},
+            {"error": """got {"apiKey": "***", 'token':'***'}"""},
+        ),
+        ({"error": 'cut {"token": "a b'}, {"error": 'cut {"token": "***"'}),
+        ({"error": 'no token "web": not found'}, {"error": 'no token "web": not found'}),
         ({"tokens": 3, "pod": "a/b"}, {"tokens": 3, "pod": "a/b"}),
     ],
 )

@@ -57,13 +57,17 @@ DEBUG_FROM, MAX_VERBOSITY = 4, 100
 _SECRET_KEY = re.compile(
     r"(token|passw|secret|authorization|credential|cookie|api_?key|private_?key|key_?data)", re.I
 )
-# "Bearer xyz", "password=xyz", and the password in "scheme://user:password@host".
+# "Bearer xyz", "password=xyz" or as JSON has it, and the password in "scheme://user:password@host".
 _SECRET_TEXT = (
     (re.compile(r"\b(Bearer|Basic)\s+[\w.~+/=-]+", re.I), rf"\1 {MASK}"),
     (re.compile(r"(://[^/\s:@]*):[^/\s@]+@"), rf"\1:{MASK}@"),
     (
-        re.compile(r"\b(\w*(?:token|password|passwd|secret))(\s*[=:]\s*)[^\s,;&\"')}]+", re.I),
-        rf"\1\2{MASK}",
+        re.compile(
+            r"\b(\w*(?:token|password|passwd|secret|api_?key))([\"']?\s*[=:]\s*)"
+            r"(?:([\"'])(?:(?!\3)[^\\]|\\.)*\3?|[^\s,;&\"')}]+)",
+            re.I,
+        ),
+        rf"\1\2\3{MASK}\3",
     ),
 )
 _MAX_DEPTH = 6
