@@ -146,6 +146,12 @@ def test_what_a_rule_joins_has_equal_labels(rule: dict[str, Any]) -> None:
         assert named or fixed_labels(left) == fixed_labels(right)
 
 
+def test_pods_that_a_standby_has_in_its_queue_are_not_waiting() -> None:
+    rule = next(rule for rule in RULES if rule.get("alert") == "PodschedNothingBound")
+    leading = "* on (instance) group_left () (leader_election_master_status == 1)"
+    assert f'scheduler_pending_pods{{queue="active"}} {leading}' in rule["expr"]
+
+
 def test_the_first_missed_wakeup_is_noticed() -> None:
     rule = next(rule for rule in RULES if rule.get("alert") == "PodschedMissedWakeup")
     name = "podsched_missed_wakeups_total"
