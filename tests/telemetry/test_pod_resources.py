@@ -97,3 +97,8 @@ def test_a_series_names_its_pod_and_a_finished_pod_has_none() -> None:
         'kube_pod_resource_request{namespace="ns",pod="a",node="n",scheduler="default-scheduler",'
         'priority="5",resource="cpu",unit="cores"} 1.0'
     ]
+
+
+def test_an_amount_beyond_all_numbers_is_the_largest_of_kubernetes() -> None:
+    found = series(pod("a", {"containers": [container(requests={"memory": "1e400"})]}))
+    assert found["kube_pod_resource_request", "memory", "bytes"] == 2.0**63

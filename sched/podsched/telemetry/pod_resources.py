@@ -15,7 +15,7 @@ from aiohttp import web
 from podsched.api import resources
 from podsched.api.conditions import is_finished
 from podsched.api.objects import Pod
-from podsched.api.quantity import QuantityError
+from podsched.api.quantity import MAX_INT64, QuantityError
 from podsched.telemetry.instruments import go_float
 
 #: Pods in a part, which takes some 5 ms.
@@ -31,6 +31,8 @@ _METRICS: Sequence[tuple[str, str, Callable[[Pod], Mapping[str, Fraction]]]] = (
     ),
     ("kube_pod_resource_limit", "[STABLE] What the node limits a pod to.", resources.pod_limits),
 )
+#: Kubernetes' quantities end there; 1e400 has no float.
+_LARGEST = Fraction(MAX_INT64)
 _BYTES = (resources.MEMORY, "storage", resources.EPHEMERAL_STORAGE)
 
 
@@ -80,7 +82,7 @@ def _lines(pod: Pod, amounts_of: Callable[[Pod], Mapping[str, Fraction]]) -> Ite
     for resource, amount in sorted(amounts.items()):
         if amount:
             labels = f'{own},resource="{resource}",unit="{_unit(resource)}"'
-            yield f"{{{labels}}} {go_float(float(amount))}\n"
+            yield f"{{{labels}}} {go_float(float(min(amount, _LARGEST)))}\n"
 
 
 def _unit(resource: str) -> str:
