@@ -16,11 +16,7 @@ from podsched.cache.changes import NOTHING, Anomaly, AnomalyKind, Applied, Chang
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.cache.pod_states import PodStates, Stage, deletion_of
-from podsched.framework.classify import (
-    OBJECT_RESOURCES,
-    pod_update_actions,
-    single_actions,
-)
+from podsched.framework.classify import OBJECT_RESOURCES, pod_update_actions, single_actions
 from podsched.framework.events import (
     ASSIGNED_POD_ADD,
     UNSCHEDULED_POD_ADD,
@@ -177,10 +173,8 @@ class Cache(PodStates):
         self.remove_pod(known.uid)
         change = deletion_of(held.info)
         # Bound, but deleted before the informer saw it with its node.
-        pending = None
-        if held.stage is Stage.ASSUMED:
-            pending = PendingChange(known, None, assumed=True)
-        return Applied((change,), pending)
+        assumed = held.stage is Stage.ASSUMED
+        return Applied((change,), PendingChange(known, None, assumed=True) if assumed else None)
 
 
 def _apply_object(cluster: ClusterState, kind: str, old: Any | None, new: Any | None) -> Applied:

@@ -102,10 +102,7 @@ class ClassUsages:
     def copy(self) -> ClassUsages:
         """Return an independent copy without counters."""
         made = ClassUsages()
-        for mine, theirs in (
-            (made.running, self.running),
-            (made.terminating, self.terminating),
-        ):
+        for mine, theirs in ((made.running, self.running), (made.terminating, self.terminating)):
             for cls, usage in theirs.items():
                 mine[cls] = usage.copy()
         made._sweep_at = self._sweep_at

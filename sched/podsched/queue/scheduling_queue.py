@@ -81,13 +81,7 @@ from podsched.queue.attempts import SCHEDULE_ATTEMPT_FAILURE, Attempts
 from podsched.queue.hints import HintTable, Strategy
 from podsched.queue.in_flight import InFlight
 from podsched.queue.observer import QueueObserver
-from podsched.queue.pending_pods import (
-    ACTIVE,
-    BACKOFF,
-    GATED,
-    UNSCHEDULABLE,
-    PendingPods,
-)
+from podsched.queue.pending_pods import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, PendingPods
 from podsched.queue.timeouts import Timeouts
 
 IN_FLIGHT = "in-flight"

@@ -73,10 +73,7 @@ def request_for(pending: PendingEvaluation) -> EvaluationRequest:
 
 
 def evaluate(
-    runtime: ProfileRuntime,
-    nodes: NodeColumns,
-    classes: PodClasses,
-    request: EvaluationRequest,
+    runtime: ProfileRuntime, nodes: NodeColumns, classes: PodClasses, request: EvaluationRequest
 ) -> EvaluationResult:
     """Answer a request for the nodes of these columns. Raises PluginFailure if a Score fails."""
     pod = make_pod_info(v1.Pod.FromString(request.pod), classes)

@@ -64,11 +64,7 @@ def pre_score_one(
 
 
 def run_pre_score(
-    runtime: ProfileRuntime,
-    state: CycleState,
-    pod: PodInfo,
-    cluster: ClusterView,
-    feasible: Rows,
+    runtime: ProfileRuntime, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
 ) -> None:
     """Run all PreScore plugins. Raises PluginFailure."""
     for named in runtime.score:

@@ -263,10 +263,7 @@ async def run_prioritize(
 
 
 async def run_preempt(
-    clients: Sequence[ExtenderClient],
-    pod: PodInfo,
-    victims: Mapping[str, Victims],
-    pods_on: PodsOn,
+    clients: Sequence[ExtenderClient], pod: PodInfo, victims: Mapping[str, Victims], pods_on: PodsOn
 ) -> dict[str, Victims]:
     """Return the candidates for preemption that all extenders keep. Raises ExtenderError."""
     left = dict(victims)

@@ -113,12 +113,7 @@ def preemption_args(pod: v1.Pod, victims: Mapping[str, Victims], *, by_uid: bool
 def binding_args(pod: PodInfo, node_name: str) -> bytes:
     """Return ExtenderBindingArgs."""
     return _json(
-        {
-            "PodName": pod.name,
-            "PodNamespace": pod.namespace,
-            "PodUID": pod.uid,
-            "Node": node_name,
-        }
+        {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
     ).encode()
 
 

@@ -306,10 +306,7 @@ class ProfileMeters:
     """The meters of all profiles."""
 
     def __init__(
-        self,
-        metrics: SchedulerMetrics,
-        evaluation: EvaluationMetrics,
-        clock: Clock = stopped_clock,
+        self, metrics: SchedulerMetrics, evaluation: EvaluationMetrics, clock: Clock = stopped_clock
     ) -> None:
         self._clock = clock
         self.log = RunLog()

@@ -26,12 +26,7 @@ from podsched.plugins.dynamic_resources.errors import (
 )
 from podsched.plugins.dynamic_resources.extended_claims import IN_MEMORY
 from podsched.plugins.dynamic_resources.model import ResourceClaim
-from podsched.plugins.dynamic_resources.node_search import (
-    Budget,
-    NodeSearch,
-    Outcome,
-    PodNeeds,
-)
+from podsched.plugins.dynamic_resources.node_search import Budget, NodeSearch, Outcome, PodNeeds
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM, ClaimUnusableError
 from podsched.plugins.dynamic_resources.pod_needs import NeedsReader
 from podsched.plugins.rows.base_rows import rows_of_base

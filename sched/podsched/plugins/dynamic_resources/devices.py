@@ -25,12 +25,7 @@ from podsched.plugins.dynamic_resources.documents import (
     read_resource_claim,
     read_resource_slice,
 )
-from podsched.plugins.dynamic_resources.in_use import (
-    ClaimKey,
-    ClaimsByKey,
-    DevicesInUse,
-    uses_of,
-)
+from podsched.plugins.dynamic_resources.in_use import ClaimKey, ClaimsByKey, DevicesInUse, uses_of
 from podsched.plugins.dynamic_resources.model import (
     DeviceClass,
     Node,

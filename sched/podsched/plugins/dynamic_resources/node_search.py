@@ -23,12 +23,7 @@ from podsched.plugins.dynamic_resources.errors import (
 )
 from podsched.plugins.dynamic_resources.extended_claims import Provided
 from podsched.plugins.dynamic_resources.free_devices import Fitting, FreeDevices
-from podsched.plugins.dynamic_resources.model import (
-    AllocatedState,
-    Features,
-    Node,
-    ResourceClaim,
-)
+from podsched.plugins.dynamic_resources.model import AllocatedState, Features, Node, ResourceClaim
 from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 from podsched.v1 import objects_pb2 as v1
 

@@ -34,20 +34,10 @@ from podsched.framework.plugin import (
 )
 from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Parts, Requirement
-from podsched.framework.status import (
-    SKIP,
-    SUCCESS,
-    Code,
-    Status,
-    unresolvable,
-    unschedulable,
-)
+from podsched.framework.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.dynamic_resources.claim_binding import ClaimBinding
-from podsched.plugins.dynamic_resources.device_filter import (
-    REASON_NOT_AVAILABLE,
-    DeviceFilter,
-)
+from podsched.plugins.dynamic_resources.device_filter import REASON_NOT_AVAILABLE, DeviceFilter
 from podsched.plugins.dynamic_resources.devices import DEVICE_KINDS, KnownDevices
 from podsched.plugins.dynamic_resources.events import dynamic_resources_events
 from podsched.plugins.dynamic_resources.extended_claims import may_need_devices
@@ -55,12 +45,7 @@ from podsched.plugins.dynamic_resources.extended_reservation import discard
 from podsched.plugins.dynamic_resources.free_devices import DevicesAhead, FreeDevices
 from podsched.plugins.dynamic_resources.hindering_claims import hindering_claim
 from podsched.plugins.dynamic_resources.lacking import parts_of, requirements_of
-from podsched.plugins.dynamic_resources.node_search import (
-    Budget,
-    NodeSearch,
-    Outcome,
-    PodNeeds,
-)
+from podsched.plugins.dynamic_resources.node_search import Budget, NodeSearch, Outcome, PodNeeds
 from podsched.plugins.dynamic_resources.pod_claims import (
     CLAIM,
     CLASS,

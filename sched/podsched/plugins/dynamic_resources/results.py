@@ -14,11 +14,7 @@ from podsched.api.quantity import format_quantity
 from podsched.lib.groups import lists_by_key
 from podsched.plugins.dynamic_resources.candidates import Alternative
 from podsched.plugins.dynamic_resources.errors import AllocationError
-from podsched.plugins.dynamic_resources.model import (
-    Features,
-    Node,
-    ResourceClaim,
-)
+from podsched.plugins.dynamic_resources.model import Features, Node, ResourceClaim
 from podsched.plugins.dynamic_resources.taken import Taken
 from podsched.v1 import objects_pb2 as v1
 

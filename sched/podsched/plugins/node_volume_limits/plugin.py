@@ -37,11 +37,7 @@ from podsched.plugins.node_volume_limits.attachable_volumes import (
 )
 from podsched.plugins.pods import node_or_nominated
 from podsched.plugins.rows.base_rows import rows_of_base
-from podsched.plugins.volumes.claims import (
-    claim_events,
-    claims_of,
-    pod_claims,
-)
+from podsched.plugins.volumes.claims import claim_events, claims_of, pod_claims
 from podsched.plugins.volumes.csi_translation import in_tree_plugin
 from podsched.plugins.volumes.resolved_claims import current, versions
 from podsched.v1 import objects_pb2 as v1

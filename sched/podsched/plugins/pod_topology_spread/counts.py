@@ -30,11 +30,7 @@ from podsched.framework.nodes import Bools, Int64s, JournaledColumns, NodeColumn
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 from podsched.plugins.node_affinity import required_affinity
-from podsched.plugins.pod_topology_spread.constraints import (
-    Constraint,
-    Constraints,
-    MatchingPods,
-)
+from podsched.plugins.pod_topology_spread.constraints import Constraint, Constraints, MatchingPods
 from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.rows.matching import untolerated
 from podsched.plugins.rows.topology_domains import Domains, TopologyDomains

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from podsched.api.conditions import (
-    FALSE,
-    QUOTA_RESERVED,
-    REASON_UNSCHEDULABLE,
-    TRUE,
-    condition_of,
-)
+from podsched.api.conditions import FALSE, QUOTA_RESERVED, REASON_UNSCHEDULABLE, TRUE, condition_of
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import stored_group
 from podsched.lib.taking import take_all
