@@ -177,6 +177,8 @@ class CacheMachine(RuleBasedStateMachine):
         else:
             self.cache.finish_binding(uid)
             self.bound.add(uid)
+            if uid not in {pod.metadata.uid for pod in self.told.values()}:
+                del self.assumed[uid]
 
     @rule(name=st.sampled_from(NAMES), node=st.sampled_from(NODES))
     def nominate(self, name: str, node: str) -> None:
@@ -303,6 +305,22 @@ def test_an_assumed_pod_deleted_after_its_binding_is_removed() -> None:
     assert events(applied) == ["AssignedPodDelete"]
     assert applied.changes[0].old.spec.node_name == "n0"
     assert pods_on(cache, "n0") == []
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_an_assumed_pod_whose_deletion_comes_before_the_answer_of_its_binding_is_removed(
+    again: bool,
+) -> None:
+    cache = cache_with("n0")
+    pod = waiting_pod(cache, "p")
+    cache.assume(pod, "n0")
+    # The informer merges the binding and the deletion.
+    cache.apply("Pod", pod.pod, make_pod("p", uid="other") if again else None)
+    freed = cache.finish_binding(pod.uid)
+    assert freed is not None and freed.event.text == "AssignedPodDelete"
+    assert freed.old.spec.node_name == "n0"
+    assert pods_on(cache, "n0") == [] and not cache.held
+    check(cache)
 
 
 def test_a_pod_made_anew_under_its_name_replaces_the_old_one() -> None:

@@ -14,7 +14,8 @@ Expired, which kube-scheduler never enters either (its durationToExpireAssumedPo
                                       the pod is deleted after finish_binding
 
 A pod that is deleted while it is being bound (assumed, before ``finish_binding``) stays assumed. A
-``PendingChange`` tells its binding cycle, which gives up and forgets the pod.
+``PendingChange`` tells its binding cycle, which gives up and forgets the pod, or finishes if the
+pod was bound before.
 
 Invariants, checked from scratch by ``invariants.check``: each pod held here is in ``placed`` once,
 and none is nominated.
@@ -117,12 +118,20 @@ class PodStates:
             pod.node_name = node_name
             self._hold(pod, Stage.ASSUMED)
 
-    def finish_binding(self, uid: str) -> None:
-        """Note that the pod is bound; no effect if the pod was added or deleted meanwhile."""
-        held = self.held.get(uid)
-        if held is not None:
-            # Not by ``_replace``, which takes three times as long.
-            self.held[uid] = HeldPod(held.info, held.stage, binding_finished=True)
+    def finish_binding(self, uid: str) -> Change | None:
+        """Note that the pod is bound; no effect if the pod was added or deleted meanwhile.
+
+        If the informer has only shown its deletion, it is removed now; returns the event of that.
+        """
+        if (held := self.held.get(uid)) is None:
+            return None
+        known = self.cluster.pods.get(held.info.key)
+        if known is None or known.uid != uid:
+            self.remove_pod(uid)
+            return deletion_of(held.info)
+        # Not by ``_replace``, which takes three times as long.
+        self.held[uid] = HeldPod(held.info, held.stage, binding_finished=True)
+        return None
 
     def forget(self, pod: PodInfo) -> Change:
         """Remove an assumed pod, clear ``pod.node_name`` and return the pod's deletion event.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from podsched.cache.changes import Applied
 from podsched.framework.status import Status, error
 from podsched.telemetry.tracing import SpanName
 from podsched.term.cycle.failure_handler import FailureHandler
@@ -45,7 +46,8 @@ class BindOutcomes(TermPart):
 
     def _finish(self, assignment: Assignment) -> None:
         pod = assignment.pod
-        self._state.cache.finish_binding(pod.uid)
+        if (gone := self._state.cache.finish_binding(pod.uid)) is not None:
+            self._state.wake(Applied((gone,)), self._clock())
         self._post_bind(assignment)
         self._activator.activate_wanted(assignment.state)
         message = f"Successfully assigned {pod.key} to {assignment.node_name}"
