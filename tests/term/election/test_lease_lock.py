@@ -37,7 +37,10 @@ class Candidate:
         self.terms: list[int] = []
         settings = LeaderElectionSettings()
         self.http = SlowHttp(store, timeout=5.0)
-        self.lock = LeaseLock(self.http, settings, follows_holder=False)
+        clock = asyncio.get_running_loop().time
+        self.lock = LeaseLock(
+            self.http, settings, follows_holder=False, wall=lambda: 1.7e9 + clock()
+        )
         self.elector = LeaderElector(
             self.lock,
             settings,
@@ -101,6 +104,25 @@ async def test_a_released_lease_is_taken_at_once(world: World) -> None:
     await asyncio.sleep(0.1)
     assert second.elector.is_leader()
     assert world.lease["spec"]["leaseTransitions"] == 1
+
+
+async def test_a_new_process_has_a_higher_term_than_one_that_stood_by_for_long(
+    world: World,
+) -> None:
+    """Ray actors follow no leader with a lower term."""
+    first = world.add("a")
+    await asyncio.sleep(1)
+    second = world.add("b")
+    await asyncio.sleep(3600)
+    await first.elector.stop()
+    await asyncio.sleep(1)
+    third = world.add("c")
+    await asyncio.sleep(1)
+    await second.elector.stop()
+    await asyncio.sleep(1)
+    terms = [*first.terms, *second.terms, *third.terms]
+    assert len(terms) == 3
+    assert terms == sorted(terms)
 
 
 async def test_a_kube_scheduler_that_is_gone_is_followed_after_its_lease(world: World) -> None:

@@ -6,13 +6,16 @@ are client-go's, and podsched's addition is an annotation.
 
 resourceVersions are opaque strings. Revisions are numbers of this process, in the order of answers.
 Reads and writes run one after another, so this is also the order of the states that they saw. The
-term is the revision of the acquisition. It distinguishes only the terms of this process; nothing in
-Kubernetes compares it (see docs/kubernetes.md).
+term is the revision of the acquisition. Nothing in Kubernetes compares it (see docs/kubernetes.md),
+but Ray actors follow only a leader with a higher term than the last one. So revisions are the
+milliseconds of the wall clock, of which each process has its own; if it lags behind the last
+leader's, nodes are evaluated without actors.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
@@ -62,7 +65,12 @@ class LeaseLock:
     """An ``ElectionLock``; the caller closes ``http``."""
 
     def __init__(
-        self, http: KubeHttp, settings: LeaderElectionSettings, *, follows_holder: bool
+        self,
+        http: KubeHttp,
+        settings: LeaderElectionSettings,
+        *,
+        follows_holder: bool,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         """``follows_holder``: whether the holder's address is used, to take over early."""
         self._http = http
@@ -76,7 +84,7 @@ class LeaseLock:
         #: bindings came after that, and 44 to 64 when the lease was read first.
         self.holder = ""
         self._noted = 0
-        self._versions = _Versions()
+        self._versions = _Versions(wall)
 
     async def read(self) -> Snapshot:
         async with self._one_at_a_time:
@@ -198,7 +206,8 @@ class LeaseLock:
 class _Versions:
     """Revisions and terms of this process, for the versions of the Lease that it has seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, wall: Callable[[], float]) -> None:
+        self._wall = wall
         #: The recent Leases by revision.
         self.known: OrderedDict[Revision, dict[str, Any]] = OrderedDict()
         self._last = 0
@@ -212,7 +221,7 @@ class _Versions:
         return version != "" and version in known
 
     def next_revision(self) -> Revision:
-        self._last += 1
+        self._last = max(self._last + 1, int(self._wall() * 1000))
         return Revision(self._last)
 
     def remember(self, lease: dict[str, Any], revision: Revision) -> Revision:
@@ -255,9 +264,9 @@ def _lease(record: LeaderElectionRecord, base: dict[str, Any] | None) -> dict[st
     # Only the API server's coordinator sets preferredHolder.
     if record.strategy:
         spec["strategy"] = record.strategy
-    for name, time in (("acquireTime", record.acquire_time), ("renewTime", record.renew_time)):
-        if time is not None:
-            spec[name] = micro_time(time)
+    for name, at in (("acquireTime", record.acquire_time), ("renewTime", record.renew_time)):
+        if at is not None:
+            spec[name] = micro_time(at)
     return {
         "apiVersion": _LEASE.api_version,
         "kind": _LEASE.name,
