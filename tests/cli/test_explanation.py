@@ -43,3 +43,11 @@ def test_of_the_queues_of_a_unit_those_that_there_are_are_named(
     answer.admission.sentence = "It waits."
     rows = [line for line in explanation_lines(answer, 0.0) if line.startswith("  Queue")]
     assert rows == ([] if row is None else [row])
+
+
+def test_the_members_of_a_missing_group_that_have_a_node_do_not_wait_for_it() -> None:
+    answer = Explanation()
+    answer.pod_group.name, answer.pod_group.members, answer.pod_group.with_node = "big", 3, 2
+    said = " ".join(" ".join(explanation_lines(answer, 0.0)).split())
+    missing = "big: does not exist; 3 members, 2 with a node; those without one wait for it"
+    assert missing in said

@@ -150,10 +150,11 @@ def _admission(admission: QueueAdmission) -> list[str]:
 
 
 def _pod_group(group: PodGroupStanding) -> list[str]:
-    if not group.exists:
-        return _row("Group", f"{group.name}: does not exist; its members wait for it")
-    policy = f"a gang of at least {group.min_count}" if group.HasField("min_count") else "basic"
     counts = f"{group.members} members, {group.with_node} with a node"
+    if not group.exists:
+        waits = "those without one wait for it"
+        return _row("Group", f"{group.name}: does not exist; {counts}; {waits}")
+    policy = f"a gang of at least {group.min_count}" if group.HasField("min_count") else "basic"
     lines = _row("Group", f"{group.name}: {policy}; {counts}")
     if group.message:
         lines += _row("Says", group.message)
