@@ -16,6 +16,7 @@ from hypothesis.stateful import (
 )
 
 from podsched.cache import counters
+from podsched.cache.class_usage import MOST_KEYS, ClassUsages
 from podsched.cache.columns import Columns
 from podsched.cache.pod_class import PodClasses
 from podsched.cache.pod_counter import TermQuery
@@ -262,3 +263,10 @@ def test_sums_belong_to_their_caller() -> None:
     query, groups = Labelled("app", "a"), np.zeros(columns.size, dtype=np.intp)
     columns.counter_sums(query, groups, 1)[0] = 7
     assert columns.counter_sums(query, groups, 1).tolist() == [0]
+
+
+def test_made_up_label_keys_take_no_memory() -> None:
+    usages = ClassUsages()
+    for number in range(2 * MOST_KEYS):
+        assert not list(usages.with_label((f"key-{number}", "a")))
+    assert len(usages._by_label) <= MOST_KEYS

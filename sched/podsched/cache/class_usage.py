@@ -18,6 +18,8 @@ from podsched.lib.groups import lists_by_key
 #: Classes without pods are searched when there are twice as many classes as after the last search,
 #: plus this many. So the cost of a search is spread over as many new classes.
 _MIN_SWEEP = 256
+#: Max label keys with an index: pods may ask for any key.
+MOST_KEYS: Final = 512
 #: The key of ``PodShape.compiled``.
 _PORTS: Final = "host ports"
 
@@ -93,6 +95,8 @@ class ClassUsages:
         key, value = label
         by_value = self._by_label.get(key)
         if by_value is None:
+            if len(self._by_label) >= MOST_KEYS:
+                self._by_label.clear()
             having = ((usage.exemplar.cls.labels.get(key), usage) for usage in self)
             by_value = self._by_label[key] = lists_by_key(
                 (found, usage) for found, usage in having if found is not None
