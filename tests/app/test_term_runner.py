@@ -710,3 +710,24 @@ async def test_a_queue_that_cannot_give_out_pods_ends_neither_term_nor_replica(
     assert not world.running.done()
     assert raised == 5
     assert world.node_of("a") == "n1"
+
+
+async def test_a_replica_forgets_the_preemptions_of_a_term_whose_outcome_it_does_not_see(
+    world: World,
+) -> None:
+    def spec(priority: int, **more: Any) -> dict[str, Any]:
+        requests = {"cpu": "1"}
+        containers = [{"name": "c", "image": "x", "resources": {"requests": requests}}]
+        return {**PENDING, "priority": priority, "containers": containers, **more}
+
+    world.cluster.create(node("n1", allocatable={"cpu": "1", "pods": "10"}))
+    world.cluster.create(pod("victim", spec(0, nodeName="n1", terminationGracePeriodSeconds=30)))
+    world.lead()
+    await asyncio.sleep(1)
+    world.cluster.create(pod("urgent", spec(10)))
+    await asyncio.sleep(1)
+    freed_for = world.runner._parts.meter.preemption.freed_for
+    assert freed_for == {"uid-urgent": "n1"}
+    world.runner.end_term()
+    await asyncio.sleep(1)
+    assert freed_for == {}

@@ -208,6 +208,8 @@ class TermRunner:
     def end_term(self) -> None:
         """Stop leading, and build the state anew from the informer's objects."""
         self._record_end()
+        # Their outcome is the next leader's, and is not noticed here.
+        self._parts.meter.preemption.freed_for.clear()
         self._post(StoppedLeading())
 
     def end(self) -> None:
