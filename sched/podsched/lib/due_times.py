@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import Final
 
-#: The heap is rebuilt once more than half of its times are outdated, beyond this number: those in
-#: the far future would stay for long.
-_MOST_OUTDATED: Final = 16
+#: More outdated times than this, and than half of all, are dropped: they may be far in the future.
+_MOST_OUTDATED = 16
 
 
 def earliest(*times: float | None) -> float | None:

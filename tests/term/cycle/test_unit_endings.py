@@ -9,6 +9,8 @@ import pytest
 
 from podsched.api.objects import ClusterQueue, LocalQueue, Pod, PodGroup
 from podsched.serve.client.errors import Unavailable
+from podsched.term.admission.endings import Ending
+from podsched.term.cycle.unit_endings import UnitEndings
 from podsched.v1.api_pb2 import BatchResult, EvictRequest
 from support.queues import big_node, bound, cluster_queue, condition, flavor, gang, job, usage
 from support.term_world import TermWorld
@@ -82,6 +84,32 @@ async def test_a_queue_that_drains_evicts_what_runs_and_admits_it_when_it_goes_o
         assert condition(world, "g", "Evicted")[:2] == ("False", "QuotaReserved")
         assert condition(world, "g", "Admitted")[0] == "True"
         world.check()
+
+
+async def test_units_that_are_being_evicted_are_looked_at_only_when_they_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A queue that drains may have thousands of them for long, while all else goes on."""
+    looked_at: list[str] = []
+    end = UnitEndings._end
+
+    def seen(endings: UnitEndings, key: str, ending: Ending) -> None:
+        looked_at.append(key)
+        end(endings, key, ending)
+
+    monkeypatch.setattr(UnitEndings, "_end", seen)
+    world = a_world()
+    async with world.running():
+        job(world, "alone", "team", cpu=1, spec={"terminationGracePeriodSeconds": 30})
+        await asyncio.sleep(1)
+        stop(world, "ClusterQueue", "HoldAndDrain")
+        await asyncio.sleep(1)
+        assert set(looked_at) == {"default/pod:alone"}
+        looked_at.clear()
+        for index in range(3):
+            job(world, f"new-{index}", "team", cpu=1)
+            await asyncio.sleep(1)
+        assert not looked_at
 
 
 async def test_where_both_queues_drain_the_local_queue_is_why() -> None:

@@ -88,6 +88,8 @@ class Endings:
         """Whether units have to be ready in time, as ``waitForPodsReady`` says."""
         self.current: dict[str, Ending] = {}
         """The units that are being evicted, by key, until no pod of the unit has a node."""
+        #: The keys of units that have changed, or are evicted from now on; for who evicts them.
+        self.changed: dict[str, None] = {}
         self.ended: dict[str, Ending] = {}
         """The units, by key, whose last pod with a node is gone, and why; for who reports it."""
         self.become_ready: dict[str, None] = {}
@@ -133,6 +135,7 @@ class Endings:
         # The queue goes on: the pods that are not evicted yet stay.
         elif not stopped and known is not None and known.reason in _OF_QUEUES:
             del self.current[key]
+        self.changed[key] = None
         if key not in self.current:
             self._update_limit(unit)
             if self._settings is not None:
@@ -201,7 +204,7 @@ class Endings:
         self._begin(key, Ending(PREEMPTED, message, evicts=False))
 
     def _begin(self, key: str, ending: Ending) -> None:
-        self.current[key] = ending
+        self.current[key], self.changed[key] = ending, None
         self._requeuing.places.note_eviction(key)
 
     def refresh(self) -> None:
@@ -223,7 +226,7 @@ class Endings:
         ending = Ending(EVICTED_BY_READINESS, text, late=count)
         if too_often:
             ending = Ending(DEACTIVATED, _TOO_OFTEN, cause=_REQUEUED_TOO_OFTEN, late=count)
-        self.current[key] = ending
+        self.current[key], self.changed[key] = ending, None
         requeuing.places.note_late(key, 0 if too_often else count, self._books.now)
 
     def next_time(self) -> float | None:

@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from fractions import Fraction
 from typing import Final
 
 from podsched.api.objects import LocalQueue, object_key, seconds_of
-from podsched.api.quantity import MAX_INT64, parse
+from podsched.api.quantity import parse
 from podsched.config.queues import AdmissionFairSharing
 from podsched.framework.nodes import ClusterView
 from podsched.queues.amounts import amount
 from podsched.queues.history import Decay, History
 from podsched.term.admission.tallies import QueueKey, Tallies
 
-#: Larger weights count as this one.
-_MOST: Final = Fraction(MAX_INT64)
+#: Larger weights count as this one, as floats have bounds.
+_MOST_WEIGHT: Final = parse("8Ei")
 _USAGE_BASED: Final = "UsageBasedAdmissionFairSharing"
 
 
@@ -97,7 +96,7 @@ class Histories:
 def weight_of(item: LocalQueue) -> float:
     """Return the weight of a LocalQueue in fair sharing. Raises QuantityError."""
     sharing = item.spec.fair_sharing
-    return float(min(parse(sharing.weight), _MOST)) if sharing.HasField("weight") else 1.0
+    return float(min(parse(sharing.weight), _MOST_WEIGHT)) if sharing.HasField("weight") else 1.0
 
 
 def stored_history(item: LocalQueue) -> History:

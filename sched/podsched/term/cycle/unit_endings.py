@@ -71,8 +71,10 @@ class UnitEndings(TermPart):
     def refresh(self) -> None:
         """Evict units that have to end; write the conditions of units whose state has changed."""
         endings = self._admission.endings
-        for key, ending in endings.current.items():
-            self._end(key, ending)
+        # Not all that are being evicted: a queue that drains may have thousands of them for long.
+        for key in take_all(endings.changed):
+            if (ending := endings.current.get(key)) is not None:
+                self._end(key, ending)
         for key, ending in take_all(endings.ended).items():
             self._reported.discard(key)
             said = [QueueCondition(QUOTA_RESERVED, FALSE, "PendingEvaluation", ending.message)]
@@ -139,12 +141,13 @@ class UnitEndings(TermPart):
         if key not in self._reported:
             self._reported.add(key)
             self._begin(key, ending)
+        assumed = self._state.cache.assumed
+        if not assumed.isdisjoint(unit.held):
+            self._admission.endings.changed[key] = None  # They are evicted once they are bound.
         pods = [
             pod
             for pod in unit.held.values()
-            if pod.uid not in self._requested
-            and not pod.terminating
-            and pod.uid not in self._state.cache.assumed
+            if pod.uid not in self._requested and not pod.terminating and pod.uid not in assumed
         ]
         if pods:
             self._requested &= self._state.cache.held.keys()  # The others are gone.
