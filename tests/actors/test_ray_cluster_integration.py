@@ -136,6 +136,7 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(
             await eventually("one is replaced", lambda: metrics.replaced, ["evaluator"])
             await eventually("all shards are current", lambda: all_current(actors))
             await agree(world, actors)
+            of_old_leader = actors.shards.all[0]
 
         # The next leader takes the actors over; the old one is refused.
         async with term_of(cluster, world, 6, direct) as following:
@@ -143,7 +144,7 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(
             await agree(world, following)
             assert metrics.replaced == ["evaluator"]
             with pytest.raises(RayUnavailable):
-                await actors.shards.all[0].evaluate(b"", "", 5.0)
+                await of_old_leader.evaluate(b"", "", 5.0)
 
             # The whole cluster dies: local at once, and back with it.
             await local.kill()
