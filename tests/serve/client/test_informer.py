@@ -15,6 +15,7 @@ from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchResponse
 from support.api_objects import node, pod
 from support.eventually import PATIENCE
+from support.lost_errors import no_lost_errors
 
 
 class Followed:
@@ -235,3 +236,28 @@ async def test_an_informer_goes_back_with_a_server_that_was_restored() -> None:
     await asyncio.wait_for(informer.wait_for_revision(20), 5)
     assert informer.revision == 4
     following.cancel()
+
+
+class BreakingAtTheEnd:
+    """A server whose watch fails when it is cancelled, as one that breaks just then."""
+
+    async def watch_stream(
+        self, request: v1.WatchRequest
+    ) -> AsyncGenerator[RawWatchResponse, None]:
+        yield RawWatchResponse(revision=9, initial_events_end=True)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise Unavailable("the server is away") from None
+
+
+async def test_a_stream_that_breaks_as_its_informer_ends_leaves_no_error_to_log() -> None:
+    informer = Informer(BreakingAtTheEnd(), ["Pod"])
+    informer.pace(250)
+    async with no_lost_errors():
+        following = asyncio.create_task(informer.run(lambda batch: None))
+        await informer.synced.wait()
+        await asyncio.sleep(0)
+        following.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await following

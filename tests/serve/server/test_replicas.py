@@ -9,6 +9,7 @@ from contextlib import aclosing
 import pytest
 
 from podsched.api.reasons import StatusCode
+from podsched.serve.server import errors
 from podsched.serve.server import replicas as module
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.replicas import Replicas
@@ -19,7 +20,8 @@ from podsched.v1.scheduling_pb2 import (
     ReplicaMessage,
     ReplicaState,
 )
-from support.eventually import PATIENCE
+from support.eventually import PATIENCE, eventually
+from support.lost_errors import no_lost_errors
 
 
 class Replica:
@@ -303,3 +305,23 @@ async def test_connections_are_bounded_and_end_when_the_server_stops(
     await leader.task
     assert leader.failure is not None
     assert leader.failure.message == "the server is shutting down"
+
+
+async def test_a_stream_that_breaks_as_it_is_closed_leaves_no_error_to_log() -> None:
+    async def breaking() -> AsyncIterator[bytes]:
+        yield ReplicaMessage(state=ReplicaState(name="leader")).SerializeToString()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise errors.bad_request("the stream broke") from None
+
+    replicas = Replicas()
+    async with no_lost_errors():
+        stream = replicas.serve(breaking())
+        first = asyncio.create_task(anext(stream))
+        await eventually("the replica is known", replicas.names)
+        asking = asyncio.create_task(replicas.ask_once(QUESTION))
+        await first
+        await stream.aclose()
+        with pytest.raises(ApiError):
+            await asking

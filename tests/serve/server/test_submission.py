@@ -9,11 +9,12 @@ import pytest
 
 from podsched.api.kinds import KINDS
 from podsched.api.reasons import StatusReason
-from podsched.serve.server import submission
+from podsched.serve.server import errors, submission
 from podsched.serve.server.errors import ApiError
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import pod
 from support.api_world import World
+from support.lost_errors import no_lost_errors
 
 
 def request(name: str) -> bytes:
@@ -104,3 +105,17 @@ async def test_streams_beyond_the_bound_are_refused_and_make_room_when_they_end(
         await results(world, sent([request("b")]))
     await stream.aclose()
     assert [result.code for result in await results(world, sent([request("b")]))] == [0]
+
+
+async def test_a_stream_that_breaks_as_it_is_closed_leaves_no_error_to_log(world: World) -> None:
+    async def breaking() -> AsyncIterator[bytes]:
+        yield request("a")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise errors.bad_request("the stream broke") from None
+
+    async with no_lost_errors():
+        stream = world.core.submission.submit(breaking())
+        await anext(stream)
+        await stream.aclose()

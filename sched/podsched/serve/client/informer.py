@@ -35,6 +35,7 @@ from podsched.lib.backoff import Backoff
 from podsched.lib.event_loop import Turn
 from podsched.lib.list_watch import list_and_watch
 from podsched.lib.revisions import RevisionWaiters
+from podsched.lib.tasks import in_background
 from podsched.serve.client.errors import (
     ClientError,
     Compacted,
@@ -403,19 +404,19 @@ class Informer(MirrorReader):
                 if self._paced.is_set():
                     return
             return
-        paced = asyncio.create_task(self._paced.wait(), name="await another pace")
-        try:
+        async with in_background(self._paced.wait(), "await another pace") as paced:
             while not self._paced.is_set():
-                following = asyncio.ensure_future(anext(responses))
-                try:
+                # The block retrieves an error of a response also when this task is cancelled.
+                async with in_background(_next(responses), "await a response") as following:
                     await asyncio.wait({following, paced}, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    if not following.done():
-                        following.cancel()
-                        await asyncio.wait({following})
-                if not following.cancelled():
+                if following.cancelled():
+                    return
+                try:
                     yield following.result()
-        except StopAsyncIteration:
-            return
-        finally:
-            paced.cancel()
+                except StopAsyncIteration:
+                    return
+
+
+async def _next(responses: AsyncGenerator[RawWatchResponse, None]) -> RawWatchResponse:
+    """Return the next response, as a coroutine. Raises StopAsyncIteration after the last one."""
+    return await anext(responses)

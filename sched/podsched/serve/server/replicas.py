@@ -23,6 +23,7 @@ from google.protobuf.message import DecodeError
 from podsched.api.kinds import KINDS
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.api.validation.storable import validate_storable
+from podsched.lib.tasks import in_background
 from podsched.serve.server import errors
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.errors import ApiError
@@ -138,17 +139,16 @@ class Replicas:
         if len(self._connected) >= MAX_REPLICAS:
             raise errors.overloaded(f"{MAX_REPLICAS} replicas are connected already")
         replica = _Connected(ReplicaState())
-        reading = asyncio.create_task(self._read(replica, messages), name="read answers")
-        try:
-            while (question := await replica.outbox.get()) is not None:
-                yield question.SerializeToString()
-            if self._closing:
-                raise errors.shutting_down()
-            await reading
-        finally:
-            self._connected.discard(replica)
-            replica.disconnect()
-            reading.cancel()
+        async with in_background(self._read(replica, messages), "read answers") as reading:
+            try:
+                while (question := await replica.outbox.get()) is not None:
+                    yield question.SerializeToString()
+                if self._closing:
+                    raise errors.shutting_down()
+                await reading
+            finally:
+                self._connected.discard(replica)
+                replica.disconnect()
 
     async def _read(self, replica: _Connected, messages: AsyncIterator[bytes]) -> None:
         try:

@@ -20,6 +20,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from podsched.api.objects import Pod
+from podsched.lib.tasks import in_background
 from podsched.serve.server import errors
 from podsched.serve.server.creation import Creator
 from podsched.serve.server.errors import ApiError
@@ -92,18 +93,17 @@ class PodSubmission:
         if len(self._reading) >= MAX_STREAMS:
             raise errors.overloaded(f"{MAX_STREAMS} streams of pods are being served already")
         buffer = _Buffer()
-        reading = asyncio.create_task(buffer.fill(requests), name="read submitted pods")
-        self._reading.add(reading)
-        try:
-            while taken := await buffer.take():
-                yield batch_response(await self._creator.create_many(_pods(taken)))
-            if self._closing:
-                raise errors.shutting_down()
-            # Raises the error that ended the client's stream, if one did.
-            await reading
-        finally:
-            self._reading.discard(reading)
-            reading.cancel()
+        async with in_background(buffer.fill(requests), "read submitted pods") as reading:
+            self._reading.add(reading)
+            try:
+                while taken := await buffer.take():
+                    yield batch_response(await self._creator.create_many(_pods(taken)))
+                if self._closing:
+                    raise errors.shutting_down()
+                # Raises the error that ended the client's stream, if one did.
+                await reading
+            finally:
+                self._reading.discard(reading)
 
 
 def _pods(requests: Sequence[bytes]) -> Iterator[Pod | ApiError]:
