@@ -16,7 +16,7 @@ every change, 200 watchers without any event cost two thirds of what creating an
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
@@ -153,6 +153,12 @@ class ChangeRing:
         if revision < self.floor:
             raise ExpiredError(revision, self.floor)
         return self._start + bisect_right(self._changes, revision, key=_by_revision)
+
+    def changes_of(self, revision: int) -> Sequence[Change]:
+        """Return the changes of a revision; none where the ring begins after it."""
+        first = bisect_left(self._changes, revision, key=_by_revision)
+        last = bisect_right(self._changes, revision, key=_by_revision)
+        return self._changes[first:last]
 
     def changes_from(self, position: int, limit: int) -> Sequence[Change]:
         """Return about ``limit`` changes from a position on, ending with a whole revision.

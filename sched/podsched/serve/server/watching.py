@@ -46,10 +46,12 @@ MAX_PACE_MS = 1000
 class Encoding(Protocol):
     """Encodes the responses of a watch, for gRPC (``GrpcEncoding``) or REST (``rest.watches``).
 
-    idle: seconds after which a quiet watch gets a bookmark.
+    idle: seconds after which a quiet watch gets a bookmark. divisible: whether a client whose
+    connection breaks may have read some events of a response.
     """
 
     idle: float
+    divisible: bool
 
     def added(self, entry: Entry) -> bytes:
         """Encode the ADDED event of an object that exists when the watch begins."""
@@ -66,6 +68,8 @@ class Encoding(Protocol):
 
 class GrpcEncoding:
     """Encodes serialized WatchResponses."""
+
+    divisible = False
 
     def __init__(self, idle: float) -> None:
         self.idle = idle
@@ -153,7 +157,7 @@ class Watcher:
         if request.from_revision and not request.send_initial_events:
             if request.from_revision > self._cache.revision:
                 await self._check_reached(request.from_revision)
-            position = self._cache.ring.position_after(request.from_revision)
+            position = self._resumed(request.from_revision, scope, divisible=encoding.divisible)
         else:
             await self._reflector.wait_until_fresh()
             # Taken together, without an ``await`` in between: the initial objects are those at
@@ -169,6 +173,21 @@ class Watcher:
         pace = request.pace_ms / 1000
         async for response in self._follow(scope, encoding, position, pace):
             yield response
+
+    def _resumed(self, revision: int, scope: Scope, *, divisible: bool) -> int:
+        """Return the position in the ring at which a watch goes on. Raises ExpiredError.
+
+        Changes that were stored together have one revision. A client that may have read only some
+        of their events gets all of them again: lost ones would stay unknown until it lists again.
+        """
+        ring = self._cache.ring
+        position = ring.position_after(revision)
+        if divisible:
+            changes = ring.changes_of(revision)
+            ours = [change for change in changes if change.kind.name in scope.kinds]
+            if sum(scope.event_type(change) is not None for change in ours) > 1:
+                position -= len(changes)
+        return position
 
     async def _check_reached(self, revision: int) -> None:
         """Raise ExpiredError if etcd has not reached a revision.

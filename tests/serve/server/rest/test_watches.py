@@ -6,6 +6,9 @@ import asyncio
 
 import pytest
 
+from podsched.api.etcd_keys import object_key
+from podsched.api.kinds import KINDS
+from podsched.serve.store.protocol import Put
 from support.api_objects import pod
 from support.api_world import World
 from support.eventually import eventually
@@ -69,6 +72,21 @@ async def test_the_bookmarks_of_a_watch_have_the_form_of_its_objects(
 async def test_a_watch_goes_on_after_a_version(world: World, kube: KubeClient) -> None:
     version = (await world.core.creator.create(pod("a"))).revision
     assert await watched(world, kube, f"resourceVersion={version}") == [("ADDED", "later")]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "again"), [("default", ["a", "b"]), ("other", [])], ids=["both", "one"]
+)
+async def test_what_was_stored_together_comes_again_as_a_client_may_have_read_a_part_of_it(
+    world: World, kube: KubeClient, namespace: str, again: list[str]
+) -> None:
+    """The connection may break between two lines, of which each has the version of both."""
+    stored = {"default/a": pod("a"), f"{namespace}/b": pod("b", namespace=namespace)}
+    puts = [Put(object_key(KINDS["Pod"], k), p.SerializeToString()) for k, p in stored.items()]
+    version = (await world.store.txn([], puts)).revision
+    assert await watched(world, kube, f"resourceVersion={version}") == [
+        ("ADDED", name) for name in [*again, "later"]
+    ]
 
 
 async def test_a_version_that_is_forgotten_is_an_event_and_not_a_failure(

@@ -50,6 +50,7 @@ class JsonEncoding:
     """Lines of JSON; see ``serve.server.watching.Encoding``."""
 
     idle = _BOOKMARK_SECONDS
+    divisible = True
 
     def __init__(self, form: _Form, *, bookmarks: bool, initial_end: bool) -> None:
         self._show = form.show
