@@ -65,6 +65,14 @@ def test_client_and_scheduler_come_by_kubernetes_api_if_asked(
     assert {"apiserver-0", "scheduler-0", "bench"} <= run["cpu_us_per_pod"].keys()
 
 
+def test_only_the_client_comes_by_kubernetes_api_if_asked(sched: Commands, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(WORKLOAD.replace("{{NODE}}", ""))
+    done = sched("bench", str(file), "--create-mode", "rest")
+    assert done.code == 0, done.errors
+    assert "6 pods created one by one through Kubernetes' REST API" in done.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

@@ -64,7 +64,7 @@ R = TypeVar("R")
 
 
 #: How a benchmark creates its pods.
-CreateMode = Literal["batch", "single", "stream"]
+CreateMode = Literal["batch", "single", "stream", "rest"]
 #: Which API a benchmark's scheduler and client speak. Not a Literal, of which Typer takes no lists.
 BenchBackend = StrEnum("BenchBackend", ["PODSCHED", "KUBERNETES"])
 
@@ -92,7 +92,8 @@ class _Flags(BenchOptions):
     to compare. [podsched]"""
     mode: CreateMode | None = flag(None, names="--create-mode")
     """batch: many pods per call; single: one call per pod; stream: one message per pod on one
-    stream. [batch, but single with kubernetes]"""
+    stream; rest: one request of Kubernetes' REST API per pod, while the scheduler speaks gRPC.
+    [batch, but single with kubernetes]"""
     without: tuple[Accelerator, ...] = flag(())
     """Turn off an accelerator of decisions, to measure what it saves; may be repeated."""
     repeat: int = flag(1, "N", min=1)

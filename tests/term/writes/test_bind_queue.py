@@ -164,6 +164,62 @@ async def test_a_call_of_unknown_outcome_is_repeated_and_the_pod_reported_bound_
     assert not world.failed
 
 
+def answered(*results: api_pb2.BatchResult) -> Answer:
+    """Give the first pod of each call these results in turn; all other bindings succeed."""
+    left = list(results)
+
+    def answer(bindings: Sequence[api_pb2.Binding]) -> list[api_pb2.BatchResult]:
+        return [left.pop(0), *all_bound(bindings[1:])] if left else all_bound(bindings)
+
+    return answer
+
+
+UNKNOWN = api_pb2.BatchResult(code=14, reason="OUTCOME_UNKNOWN", message="etcd did not answer")
+UNAVAILABLE = api_pb2.BatchResult(code=14, reason="UNAVAILABLE", message="etcd has no leader")
+GONE = api_pb2.BatchResult(code=5, message="no such pod")
+
+
+async def test_a_binding_of_unknown_outcome_is_repeated_until_the_store_answers(
+    world: World,
+) -> None:
+    """It may be done after all, so the pod must not be decided for again."""
+    world.api.answer = answered(UNKNOWN, UNAVAILABLE)
+    world.submit("a", "b")
+    await asyncio.sleep(1.1)
+    assert (world.names, len(world.queue)) == (["b"], 1)
+    await asyncio.sleep(4)
+    assert world.api.batches == [["a", "b"], ["a"], ["a"]]
+    assert world.names == ["b", "a"]
+    assert not world.failed
+
+
+async def test_a_binding_in_doubt_fails_when_the_store_says_so(world: World) -> None:
+    world.api.answer = answered(UNKNOWN, GONE)
+    world.submit("a")
+    await asyncio.sleep(5)
+    assert world.failed == {"a": "no such pod"}
+
+
+async def test_a_binding_is_not_in_doubt_if_the_store_was_never_asked(world: World) -> None:
+    world.api.answer = answered(UNAVAILABLE)
+    world.submit("a")
+    await asyncio.sleep(5)
+    assert world.failed == {"a": "etcd has no leader"}
+    assert world.api.batches == [["a"]]
+
+
+async def test_a_call_of_unknown_outcome_is_never_given_up(world: World) -> None:
+    world.api.faults = [OutcomeUnknown("the connection broke")]
+    world.submit("a")
+    await asyncio.sleep(1.01)
+    world.api.down = True
+    await asyncio.sleep(3 * RETRY_FOR)
+    assert not world.failed
+    world.api.down = False
+    await asyncio.sleep(5)
+    assert world.names == ["a"]
+
+
 async def test_being_bound_to_the_same_node_already_is_a_success(world: World) -> None:
     world.api.answer = lambda bindings: [
         api_pb2.BatchResult(code=9, reason="ALREADY_BOUND", node_name="n1")
@@ -274,12 +330,23 @@ async def test_what_was_under_way_when_the_workers_ended_is_asked_for_until_it_i
     world.queue.submit([assignment("never-sent")], others_follow=True)
     await world.stop()
     world.api.faults = [OutcomeUnknown("no answer"), Unavailable("no server answers")]
-    world.api.answer = lambda bindings: [api_pb2.BatchResult(resource_version=12)]
+    answers = [UNKNOWN, UNAVAILABLE, api_pb2.BatchResult(resource_version=12)]
+    world.api.answer = answered(*answers)
     assert world.queue.revision == 0
     await world.queue.ask_again()
-    assert world.api.batches == [["answered"], ["under-way"], *([["under-way"]] * 3)]
+    assert world.api.batches == [["answered"], ["under-way"], *([["under-way"]] * 5)]
     assert world.queue.revision == 12
     assert world.names == ["answered"]
+
+
+async def test_asking_again_ends_for_a_call_that_is_refused() -> None:
+    world = World()
+    world.submit("under-way")
+    await asyncio.sleep(0.5)
+    await world.stop()
+    world.api.faults = [Invalid("nonsense")]
+    await world.queue.ask_again()
+    assert len(world.api.batches) == 2
 
 
 async def test_asking_again_raises_fence_lost_once_another_term_has_begun() -> None:

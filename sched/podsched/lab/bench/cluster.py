@@ -137,7 +137,8 @@ class BenchOptions:
 
     create_mode: str = "batch"
     """batch: ``batch_size`` pods per call. single: one call per pod, ``in_flight`` at a time.
-    stream: one message per pod on one stream."""
+    stream: one message per pod on one stream. rest: one request of Kubernetes' REST API per pod,
+    ``in_flight`` at a time."""
     batch_size: int = flag(500, "N", min=1, max=5000)
     """Pods per call in batch mode."""
     in_flight: int = flag(32, "N", min=1)
@@ -162,6 +163,11 @@ class BenchOptions:
     route: Callable[[str, str], str] = lambda _, address: address
     """Maps the name of a process and an address to the address that the process is to use."""
 
+    @property
+    def speaks_rest(self) -> bool:
+        """Whether pods that have their own call are created through Kubernetes' REST API."""
+        return self.through_kube or self.create_mode == "rest"
+
 
 def local_cluster(
     options: BenchOptions, data_dir: Path, api_address: str = "127.0.0.1:0"
@@ -180,7 +186,7 @@ def local_cluster(
             nodes=options.agent_nodes,
             node_pods=options.agent_node_pods,
             evaluator=options.evaluator,
-            kube_address="127.0.0.1:0" if options.through_kube else "",
+            kube_address="127.0.0.1:0" if options.speaks_rest else "",
             through_kube=options.through_kube,
             scheduler_config=config,
             api_arguments=options.api_arguments,

@@ -67,7 +67,12 @@ class BenchResult:
         return figures
 
     def lines(self) -> list[str]:
-        modes = {"batch": "in batches", "single": "one by one"}
+        modes = {
+            "batch": "in batches",
+            "single": "one by one",
+            "stream": "on one stream",
+            "rest": "one by one through Kubernetes' REST API",
+        }
         created = modes.get(self.create_mode, self.create_mode)
         bound = f"{self.bound:,} bound in {self.seconds:.2f} s"
         cpu = ", ".join(f"{name} {each:,.0f}" for name, each in self.cpu_us_per_pod.items())

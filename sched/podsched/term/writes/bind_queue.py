@@ -2,8 +2,17 @@
 
 Each assignment is reported to exactly one of ``bound``, ``bind_failed`` and ``overtaken`` of
 ``Outcomes``, unless the fence is lost: FenceLost ends the queue, because a deposed leader must not
-write. If the outcome of a batch is unknown (the connection broke), it is sent again. This is safe:
-binding a pod to the node to which it is already bound is a success.
+write. If the outcome of a batch, or of one of its bindings, is unknown (the connection broke, etcd
+did not answer), it is sent again. This is safe: binding a pod to the node to which it is already
+bound is a success.
+
+    submitted --> sent --answered--------------> reported
+                   ^ |
+                   | '--unknown--> in doubt --the store answered--> reported
+                   '----AGAIN_AFTER---'
+
+A binding in doubt is never given up, although others are: the write may still be executed, so its
+pod must stay assumed. Otherwise its room would be given to another pod, too.
 """
 
 from __future__ import annotations
@@ -19,7 +28,7 @@ from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Status, error
 from podsched.lib.tasks import TaskSet
-from podsched.serve.client.errors import ClientError
+from podsched.serve.client.errors import ClientError, Unavailable, of_result
 from podsched.serve.client.outbox import Outbox
 from podsched.term.writes.gathering import Gathering
 from podsched.v1 import api_pb2
@@ -35,6 +44,8 @@ IN_FLIGHT = 3
 OVERDUE, MOST_OVERDUE = 0.4, 4
 #: Max seconds for which a call is repeated after retryable errors.
 RETRY_FOR = 15.0
+#: Seconds after which a binding in doubt is sent again.
+AGAIN_AFTER = 0.2
 
 
 class Binder(Protocol):
@@ -128,6 +139,9 @@ class BindQueue:
         #: By uid, the assignments that were sent and not answered yet.
         self._sent: dict[str, Assignment] = {}
         self._turns = asyncio.Semaphore(IN_FLIGHT)
+        #: The uids of pods whose binding is in doubt, and the assignments to be sent again.
+        self._doubtful: set[str] = set()
+        self._to_repeat: list[Assignment] = []
         #: The calls that are not overdue.
         self._in_time: set[object] = set()
         self._gathering: Gathering[Assignment] = Gathering(self._put)
@@ -135,8 +149,8 @@ class BindQueue:
         self.revision = 0
 
     def __len__(self) -> int:
-        """Return the number of assignments not yet sent."""
-        return len(self._outbox) + len(self._gathering)
+        """Return the number of assignments that wait to be sent, or to be sent again."""
+        return len(self._outbox) + len(self._gathering) + len(self._to_repeat)
 
     @property
     def calls(self) -> int:
@@ -178,11 +192,22 @@ class BindQueue:
         Raises:
             FenceLost: another replica leads.
         """
-        asked: Outbox[Assignment] = Outbox(self._call, most=BATCH)
-        for uid, assignment in self._sent.items():
-            asked.put(uid, assignment)
-        while len(asked):
-            await asked.flush(BATCH)
+        asked: Outbox[Assignment] = Outbox(
+            self._ask, most=BATCH, given_up=lambda batch, _: self._forget(*batch)
+        )
+        while self._sent:
+            for uid, assignment in self._sent.items():
+                asked.put(uid, assignment)
+            while len(asked):
+                await asked.flush(BATCH)
+            if self._sent:
+                await asyncio.sleep(AGAIN_AFTER)
+
+    async def _ask(self, batch: Sequence[Assignment]) -> Sequence[api_pb2.BatchResult]:
+        results = await self._call(batch)
+        answers = zip(batch, map(of_result, results), strict=True)
+        self._forget(*(a for a, failure in answers if not isinstance(failure, Unavailable)))
+        return results
 
     def submit(self, assignments: Sequence[Assignment], *, others_follow: bool = False) -> None:
         """Bind these pods with the next call; ``others_follow``: wait a little for more."""
@@ -202,8 +227,9 @@ class BindQueue:
             results = await self._call(batch)
         except ClientError as failure:
             self._outcomes.bind_called(batch, clock() - began, str(failure) or "unavailable")
+            if failure.outcome_unknown:
+                self._doubtful.update(assignment.pod.uid for assignment in batch)
             raise
-        self._forget(batch)
         self._outcomes.bind_called(batch, clock() - began, "")
         self._report(batch, results)
         return results
@@ -217,28 +243,50 @@ class BindQueue:
         self.revision = max([self.revision, *(result.resource_version for result in results)])
         return results
 
-    def _forget(self, batch: Sequence[Assignment]) -> None:
-        for assignment in batch:
+    def _forget(self, *assignments: Assignment) -> None:
+        """Drop assignments whose outcome is known."""
+        for assignment in assignments:
             self._sent.pop(assignment.pod.uid, None)
+            self._doubtful.discard(assignment.pod.uid)
 
     def _report(self, batch: Sequence[Assignment], results: Sequence[api_pb2.BatchResult]) -> None:
         bound = []
         for assignment, result in zip(batch, results, strict=True):
             if result.code == StatusCode.OK or _is_there_already(assignment, result):
                 bound.append(assignment)
+            elif self._repeats(assignment, of_result(result)):
+                continue
             elif result.reason == StatusReason.CONFLICT and result.resource_version:
                 self._outcomes.overtaken(assignment, result.resource_version)
             elif result.reason != StatusReason.FENCE_LOST:
                 self._outcomes.bind_failed(assignment, error(result.message))
+            self._forget(assignment)
         if bound:
             # Before the outbox raises FenceLost: these were bound while the fence still held.
             self._outcomes.bound(bound)
 
+    def _repeats(self, assignment: Assignment, failure: ClientError | None) -> bool:
+        """Arrange for a binding to be sent again if it is in doubt after this answer."""
+        uid = assignment.pod.uid
+        if failure is not None and failure.outcome_unknown:
+            self._doubtful.add(uid)
+        # An answer that the store is unavailable says nothing of the call before.
+        if uid not in self._doubtful or not isinstance(failure, Unavailable):
+            return False
+        if not self._to_repeat:
+            asyncio.get_running_loop().call_later(AGAIN_AFTER, self._repeat)
+        self._to_repeat.append(assignment)
+        return True
+
+    def _repeat(self) -> None:
+        repeated, self._to_repeat = self._to_repeat, []
+        self._put(repeated)
+
     def _given_up(self, batch: Sequence[Assignment], failure: ClientError) -> None:
-        # The pods return to the queue. If one was bound after all, the informer will show it.
-        self._forget(batch)
         for assignment in batch:
-            self._outcomes.bind_failed(assignment, error(str(failure)))
+            if not self._repeats(assignment, failure):
+                self._forget(assignment)
+                self._outcomes.bind_failed(assignment, error(str(failure)))
 
 
 def _is_there_already(assignment: Assignment, result: api_pb2.BatchResult) -> bool:
