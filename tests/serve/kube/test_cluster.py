@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from podsched.api.objects import Event, ResourceClaim
 from podsched.serve.kube.cluster import KubeCluster
 from podsched.v1 import api_pb2 as v1
-from support.kube_server import KubeStore, MemoryHttp, refusal
+from support.kube_server import Answer, KubeStore, MemoryHttp, refusal
 
 pytestmark = pytest.mark.looptime
 
@@ -79,6 +79,20 @@ async def test_what_cannot_be_bound_says_why(world: World) -> None:
         "SCHEDULING_GATED",
         "NOT_FOUND",
     ]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refusal(504, "Timeout", "request did not complete within requested timeout"),
+        refusal(500, "", "rpc error: code = Unavailable desc = etcdserver: request timed out"),
+    ],
+    ids=["kube-apiserver", "etcd"],
+)
+async def test_a_binding_that_may_be_done_after_all_says_so(world: World, answer: Answer) -> None:
+    world.store.fail(answer, path="/binding", times=100)
+    (result,) = await world.bind(world.binding())
+    assert result.reason == "OUTCOME_UNKNOWN"
 
 
 async def test_bindings_keep_to_qps_and_burst(world: World) -> None:

@@ -32,6 +32,7 @@ _REASONS: Final[Sequence[tuple[type[ClientError], StatusReason]]] = (
     (errors.DisruptionBudget, StatusReason.DISRUPTION_BUDGET),
     (errors.PreconditionFailed, StatusReason.PRECONDITION_FAILED),
     (errors.Conflict, StatusReason.CONFLICT),
+    (errors.OutcomeUnknown, StatusReason.OUTCOME_UNKNOWN),
 )
 
 

@@ -26,7 +26,7 @@ _BY_REASON: Final[Mapping[str, type[ClientError]]] = {
     "Gone": errors.Compacted,
     "RequestEntityTooLarge": errors.TooLarge,
     "TooManyRequests": errors.TooManyRequests,
-    "Timeout": errors.Unavailable,
+    "Timeout": errors.OutcomeUnknown,
     "ServerTimeout": errors.Unavailable,
     "ServiceUnavailable": errors.Unavailable,
 }
@@ -47,6 +47,8 @@ _BY_STATUS: Final[Mapping[int, type[ClientError]]] = {
     503: errors.Unavailable,
     504: errors.OutcomeUnknown,
 }
+#: What kube-apiserver says, with status 500 and no reason, if etcd may do a write after all.
+_ETCD_MAY_DO_IT: Final = ("etcdserver: request timed out", "etcdserver: leader changed")
 #: Bytes that are shown of an answer that is no Status, such as a proxy's page.
 _MAX_TEXT = 500
 
@@ -67,9 +69,12 @@ def error_of_status(status: Mapping[str, Any], retry_after: float = 0.0) -> Clie
     """Return the error for a ``Status``, also of an ERROR event."""
     code, reason = int(status.get("code") or 0), str(status.get("reason") or "")
     details = status.get("details") or {}
+    message = str(status.get("message") or reason or f"HTTP status {code}")
     cls = _BY_REASON.get(reason) or _BY_STATUS.get(code, errors.ServerBug)
+    if cls is errors.ServerBug and any(said in message for said in _ETCD_MAY_DO_IT):
+        cls = errors.OutcomeUnknown
     error = cls(
-        str(status.get("message") or reason or f"HTTP status {code}"),
+        message,
         reason=reason,
         violations=[
             Violation(str(cause.get("field", "")), str(cause.get("message", "")))
