@@ -178,6 +178,16 @@ def gang(
         job(world, f"{name}-{index}", queue, of_pods, spec=dict(spec), **requests)
 
 
+def one_node(team: Quotas | None = None, **queue: Any) -> TermWorld:
+    """A world with ``n1``, a big node, and one flavor; ``team``: quotas of a ClusterQueue."""
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    if team is not None:
+        cluster_queue(world, "team", team, **queue)
+    return world
+
+
 def bound(world: TermWorld) -> list[str]:
     """The names of the pods that have a node, those of earlier worlds included."""
     pods = world.cluster.objects("Pod")

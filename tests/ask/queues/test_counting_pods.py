@@ -7,17 +7,14 @@ import asyncio
 import pytest
 
 from podsched.ask.queues.counting import pods_in, sibling_queues
-from support.queues import big_node, cluster_queue, flavor, gang, job, local_queue
+from support.queues import cluster_queue, gang, job, local_queue, one_node
 from support.term_world import TermWorld
 
 pytestmark = pytest.mark.looptime
 
 
 async def test_pods_of_all_localqueues_of_the_clusterqueue_count_and_no_others() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 1})
+    world = one_node({"cpu": 1})
     cluster_queue(world, "other", {"cpu": 1})
     local_queue(world, "second", "team")
     async with world.running():

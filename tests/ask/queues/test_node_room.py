@@ -45,8 +45,7 @@ async def explained(world: TermWorld, name: str, *, group: bool = False) -> Expl
 
 
 async def test_a_unit_with_quota_says_what_nodes_lack() -> None:
-    world = world_with("n1", team=40)
-    async with world.running():
+    async with world_with("n1", team=40).running() as world:
         job(world, "wide", "team", cpu=9)
         found = await asked(world, "wide")
         assert found.nodes.startswith("0/1 nodes are available: 1 Insufficient cpu")
@@ -54,23 +53,20 @@ async def test_a_unit_with_quota_says_what_nodes_lack() -> None:
 
 
 async def test_a_gang_says_how_many_of_its_pods_nodes_hold() -> None:
-    world = world_with("n1", "n2", team=40)
-    async with world.running():
+    async with world_with("n1", "n2", team=40).running() as world:
         gang(world, "train", "team", 3, cpu=7)
         found = await asked(world, "train", group=True)
         assert found.nodes.startswith("all nodes together hold 2 of its pods, 1 too few (0/2")
 
 
 async def test_a_unit_that_lacks_quota_says_that_nodes_have_room() -> None:
-    world = world_with("n1", team=2)
-    async with world.running():
+    async with world_with("n1", team=2).running() as world:
         job(world, "big", "team", cpu=3)
         assert (await asked(world, "big")).nodes == "room for all of it now"
 
 
 async def test_a_gang_that_nodes_have_room_for_would_not_start_without_quota() -> None:
-    world = world_with("n1", team=2)
-    async with world.running():
+    async with world_with("n1", team=2).running() as world:
         gang(world, "train", "team", 3, cpu=1)
         found = await explained(world, "train", group=True)
         assert found.admission.nodes == "room for all of it now"
@@ -124,8 +120,7 @@ async def test_a_gang_that_is_kept_out_of_its_queue_would_not_start() -> None:
 
 
 async def test_a_unit_whose_victims_would_make_no_room_says_that_none_is_evicted() -> None:
-    world = world_with("n1", "n2", team=9)
-    async with world.running():
+    async with world_with("n1", "n2", team=9).running() as world:
         job(world, "low", "team", cpu=2)
         job(world, "rest", "", cpu=5, spec={"nodeSelector": {"kubernetes.io/hostname": "n2"}})
         await asyncio.sleep(1)
@@ -136,8 +131,7 @@ async def test_a_unit_whose_victims_would_make_no_room_says_that_none_is_evicted
 
 
 async def test_a_unit_whose_victims_make_room_says_so() -> None:
-    world = world_with("n1", team=9)
-    async with world.running():
+    async with world_with("n1", team=9).running() as world:
         job(world, "low", "team", cpu=2)
         await asyncio.sleep(1)
         job(world, "high", "team", priority=5, cpu=8)

@@ -94,8 +94,7 @@ def test_a_pod_is_charged_its_share_of_its_batch() -> None:
 
 
 async def test_each_extension_point_that_a_pod_passes_is_timed() -> None:
-    world = TermWorld()
-    async with world.running():
+    async with TermWorld().running() as world:
         world.node("n1")
         world.pod("a")
         await asyncio.sleep(1)
@@ -112,8 +111,7 @@ async def test_each_extension_point_that_a_pod_passes_is_timed() -> None:
 
 
 async def test_nothing_is_scored_where_nothing_fits() -> None:
-    world = TermWorld()
-    async with world.running():
+    async with TermWorld().running() as world:
         world.node("n1", cpu="1")
         world.pod("a", cpu="2")
         await asyncio.sleep(1)
@@ -123,8 +121,7 @@ async def test_nothing_is_scored_where_nothing_fits() -> None:
 
 
 async def test_runs_are_counted_at_the_points_at_which_kube_scheduler_counts_them() -> None:
-    world = TermWorld()
-    async with world.running():
+    async with TermWorld().running() as world:
         world.node("n1", cpu="1")
         world.pod("a", cpu="1")
         world.pod("b", cpu="2")
@@ -135,8 +132,7 @@ async def test_runs_are_counted_at_the_points_at_which_kube_scheduler_counts_the
 
 
 async def test_a_preemption_attempt_counts_even_if_it_finds_no_victims() -> None:
-    world = TermWorld()
-    async with world.running():
+    async with TermWorld().running() as world:
         world.node("n1", cpu="1")
         world.pod("a", cpu="2")
         await asyncio.sleep(1)
@@ -144,8 +140,7 @@ async def test_a_preemption_attempt_counts_even_if_it_finds_no_victims() -> None
 
 
 async def test_events_and_a_sample_of_the_hints_are_timed() -> None:
-    world = TermWorld()
-    async with world.running():
+    async with TermWorld().running() as world:
         world.node("n1", cpu="1")
         world.pod("a", cpu="2")
         await asyncio.sleep(1)

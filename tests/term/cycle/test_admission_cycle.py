@@ -29,6 +29,7 @@ from support.queues import (
     job,
     local_queue,
     message,
+    one_node,
     usage,
 )
 from support.term_world import TermWorld
@@ -37,11 +38,7 @@ pytestmark = pytest.mark.looptime
 
 
 async def test_a_pod_of_a_queue_starts_within_its_quota_and_the_next_waits_for_a_release() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 4})
-    async with world.running():
+    async with one_node({"cpu": 4}).running() as world:
         job(world, "a", "team", cpu=3)
         await asyncio.sleep(1)
         job(world, "b", "team", cpu=3)
@@ -68,11 +65,7 @@ async def test_a_unit_is_not_tried_after_a_release_of_something_else_than_it_lac
         return nominate(snapshot, queue, workload, *rest)
 
     monkeypatch.setattr("podsched.queues.cycle.nominate", counted)
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 6, "gpu": 1})
-    async with world.running():
+    async with one_node({"cpu": 6, "gpu": 1}).running() as world:
         job(world, "ends", "team", cpu=2)
         job(world, "gpu", "team", gpu=1)
         job(world, "waits", "team", cpu=1, gpu=1)
@@ -88,11 +81,7 @@ async def test_a_unit_is_not_tried_after_a_release_of_something_else_than_it_lac
 
 
 async def test_an_attempt_of_a_unit_that_waits_for_its_victims_is_no_error() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 4}, within="LowerPriority")
-    async with world.running():
+    async with one_node({"cpu": 4}, within="LowerPriority").running() as world:
         job(world, "low", "team", cpu=3, spec={"terminationGracePeriodSeconds": 30})
         await asyncio.sleep(1)
         job(world, "high", "team", 5, cpu=3)
@@ -104,11 +93,7 @@ async def test_an_attempt_of_a_unit_that_waits_for_its_victims_is_no_error() -> 
 
 
 async def test_pods_without_a_queue_are_outside_of_all_quota() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 0})
-    async with world.running():
+    async with one_node({"cpu": 0}).running() as world:
         world.pod("free", cpu="2")
         await asyncio.sleep(1)
         assert bound(world) == ["free"]
@@ -159,10 +144,7 @@ async def test_without_any_queue_the_label_means_nothing() -> None:
 
 
 async def test_a_namespace_can_have_a_default_queue() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 1})
+    world = one_node({"cpu": 1})
     local_queue(world, "default", "team")
     async with world.running():
         for name in ("a", "b"):
@@ -172,11 +154,7 @@ async def test_a_namespace_can_have_a_default_queue() -> None:
 
 
 async def test_a_gang_is_admitted_as_a_whole_or_not_at_all() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 4})
-    async with world.running():
+    async with one_node({"cpu": 4}).running() as world:
         gang(world, "small", "team", 3, cpu=1)
         await asyncio.sleep(1)
         gang(world, "large", "team", 2, cpu=1)
@@ -199,11 +177,7 @@ async def test_a_gang_is_admitted_as_a_whole_or_not_at_all() -> None:
 
 
 async def test_a_gang_with_a_minimum_is_admitted_in_part_and_the_rest_follows() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 3})
-    async with world.running():
+    async with one_node({"cpu": 3}).running() as world:
         job(world, "first", "team", cpu=1)
         await asyncio.sleep(1)
         gang(world, "g", "team", 3, min_count=1, cpu=1)
@@ -216,11 +190,7 @@ async def test_a_gang_with_a_minimum_is_admitted_in_part_and_the_rest_follows() 
 
 
 async def test_a_gang_of_two_shapes_needs_quota_for_all_its_pods_in_spite_of_its_minimum() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 3})
-    async with world.running():
+    async with one_node({"cpu": 3}).running() as world:
         gang(world, "g", "team", 2, min_count=1, cpu=1)
         job(world, "g-2", "team", cpu=2, spec={"schedulingGroup": {"podGroupName": "g"}})
         await asyncio.sleep(1)
@@ -232,11 +202,7 @@ async def test_a_gang_of_two_shapes_needs_quota_for_all_its_pods_in_spite_of_its
 
 
 async def test_a_gang_that_runs_grows_as_far_as_quota_allows_and_shrinks_at_once() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 4})
-    async with world.running():
+    async with one_node({"cpu": 4}).running() as world:
         gang(world, "g", "team", 2, cpu=1)
         await asyncio.sleep(1)
         more = {"schedulingGroup": {"podGroupName": "g"}}
@@ -261,11 +227,7 @@ async def test_a_gang_that_runs_grows_as_far_as_quota_allows_and_shrinks_at_once
 
 
 async def test_a_gang_whose_pods_all_terminate_starts_anew_once_they_are_gone() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 8})
-    async with world.running():
+    async with one_node({"cpu": 8}).running() as world:
         spec = {"terminationGracePeriodSeconds": 30, "schedulingGroup": {"podGroupName": "g"}}
         gang(world, "g", "team", 2, cpu=1, spec=dict(spec))
         await asyncio.sleep(1)
@@ -284,11 +246,7 @@ async def test_a_gang_whose_pods_all_terminate_starts_anew_once_they_are_gone() 
 
 
 async def test_of_a_queue_the_first_of_the_highest_priority_comes_first() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 1})
-    async with world.running():
+    async with one_node({"cpu": 1}).running() as world:
         job(world, "running", "team", cpu=1)
         await asyncio.sleep(2)
         for name, priority in (("low", 1), ("high", 2), ("later", 2)):
@@ -303,11 +261,7 @@ async def test_of_a_queue_the_first_of_the_highest_priority_comes_first() -> Non
 
 
 async def test_the_priority_of_a_group_without_a_class_is_that_of_its_pods() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 1})
-    async with world.running():
+    async with one_node({"cpu": 1}).running() as world:
         job(world, "running", "team", cpu=1)
         await asyncio.sleep(2)
         gang(world, "g", "team", 1, pod_priority=-1, cpu=1)
@@ -323,11 +277,7 @@ async def test_the_priority_of_a_group_without_a_class_is_that_of_its_pods() -> 
 async def test_a_head_that_does_not_fit_blocks_its_queue_only_if_it_is_strict(
     strategy: str, expected: list[str]
 ) -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 2}, strategy=strategy)
-    async with world.running():
+    async with one_node({"cpu": 2}, strategy=strategy).running() as world:
         job(world, "a", "team", cpu=3)
         await asyncio.sleep(2)
         job(world, "b", "team", cpu=1)
@@ -354,8 +304,7 @@ async def test_a_unit_is_tried_again_without_what_another_head_kept_in_one_cycle
         await asyncio.sleep(2)
     job(world, "hopeless", "a", 5, gpu=4)
     job(world, "fits", "b", gpu=6)
-    world = TermWorld(cluster=world.cluster)
-    async with world.running():
+    async with TermWorld(cluster=world.cluster).running() as world:
         await asyncio.sleep(2)
         assert bound(world) == ["fits", "holder"]
 
@@ -363,11 +312,7 @@ async def test_a_unit_is_tried_again_without_what_another_head_kept_in_one_cycle
 async def test_a_gang_starts_with_fewer_pods_where_evictions_would_free_quota_but_no_nodes() -> (
     None
 ):
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
-    async with world.running():
+    async with one_node({"gpu": 8}, within="LowerPriority").running() as world:
         job(world, "low", "team", gpu=4)
         await asyncio.sleep(2)
         big_node(world, "n2", of={"example.com/gpu": "4"})
@@ -641,8 +586,7 @@ async def test_a_new_leader_counts_what_runs_by_the_flavors_that_were_written() 
             job(world, name, "team", cpu=1)
             await asyncio.sleep(1)
     world.cluster.delete("Pod", "default/a")
-    after = TermWorld(cluster=world.cluster)
-    async with after.running():
+    async with TermWorld(cluster=world.cluster).running() as after:
         await asyncio.sleep(1)
         assert bound(after) == ["b", "c"]
         assert usage(after, "team") == {"one/cpu": 1000, "two/cpu": 1000}
@@ -650,8 +594,7 @@ async def test_a_new_leader_counts_what_runs_by_the_flavors_that_were_written() 
 
 
 async def test_queues_that_come_later_gate_what_waits_and_let_it_go_when_they_leave() -> None:
-    world = TermWorld()
-    async with world.running():
+    async with TermWorld().running() as world:
         job(world, "a", "team", cpu=1)
         await asyncio.sleep(1)
         flavor(world)
@@ -670,9 +613,7 @@ async def test_queues_that_come_later_gate_what_waits_and_let_it_go_when_they_le
     [("missing", "LocalQueue missing doesn't exist"), ("held", "ClusterQueue held is stopped")],
 )
 async def test_a_pod_whose_queue_cannot_admit_says_so(queue: str, reason: str) -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
     cluster_queue(world, "held", {"cpu": 4}, stop="Hold")
     async with world.running():
         job(world, "a", queue, cpu=1)
@@ -682,11 +623,7 @@ async def test_a_pod_whose_queue_cannot_admit_says_so(queue: str, reason: str) -
 
 
 async def test_the_queue_of_a_group_is_that_of_its_label() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 4})
-    async with world.running():
+    async with one_node({"cpu": 4}).running() as world:
         gang(world, "g", "team", 2, cpu=1, labels={QUEUE: "other"})
         await asyncio.sleep(1)
         assert bound(world) == ["g-0", "g-1"]
@@ -698,9 +635,7 @@ async def test_the_queue_of_a_group_is_that_of_its_label() -> None:
 
 async def test_a_node_is_not_given_twice_in_a_cycle() -> None:
     """Two queues of a cohort, and both heads need its last node."""
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
     for name in ("one", "two"):
         cluster_queue(world, name, {"gpu": 4}, cohort="all")
         job(world, f"of-{name}", name, gpu=8)
@@ -714,9 +649,7 @@ async def test_a_node_is_not_given_twice_in_a_cycle() -> None:
 
 
 async def test_of_two_heads_with_quota_one_gets_the_last_node_and_the_other_no_quota() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
     for name in ("one", "two"):
         cluster_queue(world, name, {"gpu": 8}, cohort="all")
         job(world, f"of-{name}", name, gpu=8)
@@ -728,11 +661,7 @@ async def test_of_two_heads_with_quota_one_gets_the_last_node_and_the_other_no_q
 
 
 async def test_a_terminating_pod_uses_its_quota_and_node_until_it_is_gone() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"gpu": 8})
-    async with world.running():
+    async with one_node({"gpu": 8}).running() as world:
         job(world, "old", "team", gpu=8, spec={"terminationGracePeriodSeconds": 30})
         await asyncio.sleep(1)
         job(world, "new", "team", gpu=8)
@@ -759,11 +688,7 @@ async def test_a_gang_that_only_affinity_or_ports_keep_apart_gets_no_quota(
     apart: dict[str, Any],
 ) -> None:
     """Two members have to be on two nodes, and one is free."""
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 8})
-    async with world.running():
+    async with one_node({"cpu": 8}).running() as world:
         gang(world, "g", "team", 2, cpu=1, **apart)
         await asyncio.sleep(1)
         assert bound(world) == []
@@ -775,10 +700,7 @@ async def test_a_gang_that_only_affinity_or_ports_keep_apart_gets_no_quota(
 
 
 async def test_pods_with_kueues_group_label_are_one_unit() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 2})
+    world = one_node({"cpu": 2})
     group = "kueue.x-k8s.io/pod-group-"
     labels = {f"{group}name": "train", f"{group}total-count": "3"}
     async with world.running():
@@ -791,10 +713,7 @@ async def test_pods_with_kueues_group_label_are_one_unit() -> None:
 async def test_a_unit_whose_pods_cannot_be_popped_does_not_keep_passing_the_gate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 4})
+    world = one_node({"cpu": 4})
     passing: list[str] = []
 
     def failing(uids: object, now: float) -> list[QueuedPodInfo]:

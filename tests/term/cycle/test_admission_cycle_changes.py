@@ -67,8 +67,7 @@ async def _others_wait(world: TermWorld) -> None:
 async def test_a_pod_whose_labels_change_again_and_again_has_no_other_unit_tried(
     tried: list[str], cpu: int, spec: dict[str, Any], expected: list[str]
 ) -> None:
-    world = _world()
-    async with world.running():
+    async with _world().running() as world:
         job(world, "p", "a", cpu=cpu, spec=spec)
         await _others_wait(world)
         assert bound(world) == (["p"] if cpu == 1 else [])
@@ -81,8 +80,7 @@ async def test_a_pod_whose_labels_change_again_and_again_has_no_other_unit_tried
 
 
 async def test_a_new_node_has_only_units_tried_that_it_may_help(tried: list[str]) -> None:
-    world = _world()
-    async with world.running():
+    async with _world().running() as world:
         for name in ("p", "q"):
             job(world, name, "a", cpu=2, spec=_NO_NODE)
         await _others_wait(world)
@@ -94,8 +92,7 @@ async def test_a_new_node_has_only_units_tried_that_it_may_help(tried: list[str]
 
 
 async def test_events_are_not_missed_once_the_unit_is_gone_that_waited_for_them() -> None:
-    world = _world()
-    async with world.running():
+    async with _world().running() as world:
         for name in ("p", "q"):
             job(world, name, "a", cpu=2, spec=_NO_NODE)
             await asyncio.sleep(1)
@@ -107,8 +104,7 @@ async def test_events_are_not_missed_once_the_unit_is_gone_that_waited_for_them(
 
 
 async def test_once_the_head_of_a_strict_queue_is_gone_the_next_one_is_tried() -> None:
-    world = _world(strategy="StrictFIFO")
-    async with world.running():
+    async with _world(strategy="StrictFIFO").running() as world:
         job(world, "head", "a", cpu=20)
         await asyncio.sleep(1)
         job(world, "next", "a", cpu=1)
@@ -122,8 +118,7 @@ async def test_once_the_head_of_a_strict_queue_is_gone_the_next_one_is_tried() -
 async def test_a_strict_head_that_changes_keeps_its_quota_and_has_no_other_unit_tried(
     tried: list[str],
 ) -> None:
-    world = _world(strategy="StrictFIFO")
-    async with world.running():
+    async with _world(strategy="StrictFIFO").running() as world:
         job(world, "runs", "b", gpu=4)
         await asyncio.sleep(1)
         job(world, "head", "a", gpu=8)
@@ -159,8 +154,7 @@ async def test_quota_of_a_strict_head_that_moves_to_another_queue_goes_to_others
 
 async def test_a_queue_that_is_being_deleted_admits_nothing() -> None:
     """A finalizer may keep it for long."""
-    world = _world()
-    async with world.running():
+    async with _world().running() as world:
         item = world.cluster.object("ClusterQueue", "a")
         assert isinstance(item, ClusterQueue)
         item.metadata.finalizers.append("example.com/kept")

@@ -160,8 +160,7 @@ async def test_devices_are_kept_for_a_promised_start() -> None:
         job("short", 1, 60)
         await asyncio.sleep(2)
         assert bound(world) == ["long", "short"]
-    after = Cluster(cluster=world.cluster, queues=GPUS)
-    async with after.running():
+    async with Cluster(cluster=world.cluster, queues=GPUS).running() as after:
         # The claims of pods that are gone go, too; nothing else in this test sees to that.
         await asyncio.sleep(64)
         after.cluster.delete("ResourceClaim", "default/short")

@@ -9,7 +9,17 @@ import pytest
 from podsched.api.objects import ClusterQueue, Node
 from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME
 from support.dying_binder import DyingBinder
-from support.queues import big_node, bound, cluster_queue, condition, flavor, gang, job, usage
+from support.queues import (
+    big_node,
+    bound,
+    cluster_queue,
+    condition,
+    flavor,
+    gang,
+    job,
+    one_node,
+    usage,
+)
 from support.term_world import TermWorld
 
 pytestmark = pytest.mark.looptime
@@ -17,9 +27,7 @@ pytestmark = pytest.mark.looptime
 
 async def partly_bound(count: int, **quotas: int) -> TermWorld:
     """A cluster on which a leader died while it bound a gang of four in the queue ``team``."""
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
     cluster_queue(world, "team", quotas or {"cpu": 8}, strategy="StrictFIFO")
     binder = DyingBinder(world)
     binder.dies_after = count
@@ -34,8 +42,7 @@ async def partly_bound(count: int, **quotas: int) -> TermWorld:
 async def test_the_next_leader_completes_a_partly_bound_gang_of_a_queue(count: int) -> None:
     first = await partly_bound(count)
     job(first, "important", "team", 100, cpu=5)
-    world = TermWorld(cluster=first.cluster)
-    async with world.running():
+    async with TermWorld(cluster=first.cluster).running() as world:
         await asyncio.sleep(1)
         assert bound(world) == ["g-0", "g-1", "g-2", "g-3"]
         assert condition(world, "g")[:2] == ("True", "QuotaReserved")
@@ -49,8 +56,7 @@ async def test_the_next_leader_takes_a_gang_back_for_which_quota_has_become_shor
     assert isinstance(found, ClusterQueue)
     found.spec.resource_groups[0].flavors[0].resources[0].nominal_quota = "3"
     first.cluster.update(found)
-    world = TermWorld(cluster=first.cluster)
-    async with world.running():
+    async with TermWorld(cluster=first.cluster).running() as world:
         await asyncio.sleep(1)
         assert bound(world) == []
         assert usage(world, "team") == {}
@@ -86,8 +92,7 @@ async def test_the_next_leader_completes_no_gang_at_the_cost_of_a_promised_start
     assert isinstance(node, Node)
     node.spec.unschedulable = True
     first.cluster.update(node)
-    world = TermWorld(cluster=first.cluster)
-    async with world.running():
+    async with TermWorld(cluster=first.cluster).running() as world:
         await asyncio.sleep(30)
         assert bound(world) == ["endless", "short"]
         await asyncio.sleep(30)
@@ -109,8 +114,7 @@ async def test_the_next_leader_finishes_the_eviction_of_a_gang() -> None:
         job(first, "high", "team", 100, cpu=4)
         await asyncio.sleep(1)
     assert bound(first) == ["low-1"]
-    world = TermWorld(cluster=first.cluster)
-    async with world.running():
+    async with TermWorld(cluster=first.cluster).running() as world:
         await asyncio.sleep(5)
         assert bound(world) == ["high"]
         assert condition(world, "low", "Evicted")[:2] == ("True", "Preempted")
@@ -136,10 +140,7 @@ async def test_a_gang_that_is_taken_back_is_not_admitted_any_more() -> None:
 
 
 async def test_a_gang_of_a_queue_whose_binding_failed_once_is_completed() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 8})
+    world = one_node({"cpu": 8})
     binder = DyingBinder(world)
     binder.refused = {"g-1"}
     binder.before = lambda: binder.refused.clear() if binder.calls else None

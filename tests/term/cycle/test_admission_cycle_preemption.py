@@ -23,6 +23,7 @@ from support.queues import (
     gang,
     job,
     message,
+    one_node,
     priority_class,
     usage,
 )
@@ -90,9 +91,7 @@ async def test_victims_free_quota_and_the_node_together() -> None:
 
 
 async def test_what_victims_free_is_kept_for_the_unit_that_waits_for_them() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
     cluster_queue(world, "a", {"gpu": 4}, cohort="all", reclaim="Any")
     cluster_queue(world, "b", {"gpu": 4}, cohort="all")
     async with world.running():
@@ -119,10 +118,7 @@ async def test_what_victims_free_is_kept_for_the_unit_that_waits_for_them() -> N
 
 
 async def test_a_budget_protects_a_unit_from_preemption() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"gpu": 2}, within="LowerPriority")
+    world = one_node({"gpu": 2}, within="LowerPriority")
     world.budget("keep", 0, app="kept")
     async with world.running():
         job(world, "kept", "team", 0, gpu=1, labels={"app": "kept"})
@@ -137,9 +133,7 @@ async def test_a_budget_protects_a_unit_from_preemption() -> None:
 
 
 async def test_no_one_takes_the_quota_that_the_first_of_two_victims_frees() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
     cluster_queue(world, "a", {"gpu": 8}, cohort="all", reclaim="Any")
     cluster_queue(world, "b", {"gpu": 0}, cohort="all")
     async with world.running():
@@ -213,9 +207,7 @@ async def test_a_nomination_for_one_flavor_does_not_lead_to_its_node_on_another(
 
 
 async def test_a_unit_that_can_preempt_no_more_keeps_no_node_from_others() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
     team = cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
     cluster_queue(world, "other", {"gpu": 8})
     async with world.running():
@@ -234,10 +226,7 @@ async def test_a_unit_that_can_preempt_no_more_keeps_no_node_from_others() -> No
 
 
 async def test_the_rest_of_a_gang_that_cannot_start_any_more_keeps_no_node_from_others() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority", strategy="StrictFIFO")
+    world = one_node({"gpu": 8}, within="LowerPriority", strategy="StrictFIFO")
     cluster_queue(world, "other", {"gpu": 8})
     async with world.running():
         job(world, "old", "team", gpu=4, spec={"terminationGracePeriodSeconds": 30})
@@ -258,10 +247,7 @@ async def test_the_rest_of_a_gang_that_cannot_start_any_more_keeps_no_node_from_
 
 
 async def test_victims_that_cannot_be_evicted_are_tried_again_once_a_second() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
+    world = one_node({"gpu": 8}, within="LowerPriority")
     evict_pods, calls = world.cluster.evict_pods, 0
 
     async def unwilling(requests: Any, *, fence: Any) -> Any:
@@ -284,9 +270,7 @@ async def test_victims_that_cannot_be_evicted_are_tried_again_once_a_second() ->
 
 async def test_a_unit_is_a_candidate_again_when_that_which_waited_for_it_is_gone() -> None:
     """Also if a queue changes at the same time, so that everything is read anew."""
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
     team = cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
     evict_pods = world.cluster.evict_pods
 
@@ -311,9 +295,7 @@ async def test_a_unit_is_a_candidate_again_when_that_which_waited_for_it_is_gone
 
 async def test_what_all_victims_have_freed_goes_to_the_unit_that_waited_for_them() -> None:
     """The other would come first in a cycle: it is more important."""
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
     lower = "LowerPriority"
     cluster_queue(world, "a", {"gpu": 4}, cohort="all", reclaim=lower, borrow=lower)
     cluster_queue(world, "b", {"gpu": 0}, cohort="all")
@@ -360,9 +342,7 @@ async def test_a_gang_that_is_evicted_in_part_does_not_grow_until_all_of_it_is_g
 
 async def test_what_victims_have_freed_is_not_kept_once_another_unit_blocks_the_queue() -> None:
     """In a strict queue, a more important unit may come while another waits for its victims."""
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
     cluster_queue(world, "a", {"gpu": 4}, cohort="all", reclaim="Any", strategy="StrictFIFO")
     cluster_queue(world, "b", {"gpu": 4}, cohort="all")
     async with world.running():
@@ -448,11 +428,7 @@ async def test_victims_on_a_flavor_with_quota_come_before_those_on_one_without()
 
 
 async def test_a_gang_evicts_for_all_of_its_pods_before_it_starts_with_fewer() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 4}, within="LowerPriority")
-    async with world.running():
+    async with one_node({"cpu": 4}, within="LowerPriority").running() as world:
         job(world, "low", "team", cpu=2, spec={"terminationGracePeriodSeconds": 30})
         await asyncio.sleep(1)
         gang(world, "g", "team", 4, 1, priority=10, cpu=1)
@@ -480,11 +456,7 @@ async def test_a_gang_that_nodes_hold_only_a_part_of_evicts_for_that_part() -> N
 
 async def test_a_gang_that_has_grown_counts_as_admitted_when_it_started() -> None:
     """Of victims of equal priority, those that were admitted later go first."""
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 8}, within="LowerPriority")
-    async with world.running():
+    async with one_node({"cpu": 8}, within="LowerPriority").running() as world:
         gang(world, "g", "team", 2, cpu=2)
         await asyncio.sleep(5)
         job(world, "later", "team", cpu=2)
@@ -499,9 +471,7 @@ async def test_a_gang_that_has_grown_counts_as_admitted_when_it_started() -> Non
 
 async def test_two_heads_of_a_cycle_may_have_the_same_victims_in_mind() -> None:
     """The second one looks again, without the victims that the first one has by then."""
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
     cohort(world, "all", default={"gpu": 0})
     for name in ("a", "b"):
         cluster_queue(world, name, {"gpu": 4}, cohort="all", reclaim="Any")
@@ -530,11 +500,7 @@ async def test_a_fault_in_a_try_without_victims_admits_nothing_beyond_the_quota(
         return place(self, *args, keep=keep, **other)
 
     monkeypatch.setattr(PodGroupAttempt, "_place", broken)
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 4}, within="LowerPriority")
-    async with world.running():
+    async with one_node({"cpu": 4}, within="LowerPriority").running() as world:
         job(world, "low", "team", cpu=4)
         await asyncio.sleep(1)
         job(world, "high", "team", 10, cpu=4)
@@ -544,11 +510,7 @@ async def test_a_fault_in_a_try_without_victims_admits_nothing_beyond_the_quota(
 
 
 async def test_units_without_a_priority_class_have_the_one_called_default_if_it_exists() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 4})
-    async with world.running():
+    async with one_node({"cpu": 4}).running() as world:
         job(world, "first", "team", cpu=4)
         await asyncio.sleep(1)
         priority_class(world, "default", 50)
@@ -562,9 +524,7 @@ async def test_units_without_a_priority_class_have_the_one_called_default_if_it_
 
 
 async def test_a_gang_of_higher_workload_priority_is_tried_although_an_equal_was_refused() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
     priority_class(world, "low", 1)
     priority_class(world, "high", 100)
     cluster_queue(world, "team", {"cpu": 8}, within="LowerPriority")
@@ -579,11 +539,7 @@ async def test_a_gang_of_higher_workload_priority_is_tried_although_an_equal_was
 
 
 async def test_the_message_on_a_victim_names_the_job_that_it_makes_room_for() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 4}, within="LowerPriority")
-    async with world.running():
+    async with one_node({"cpu": 4}, within="LowerPriority").running() as world:
         job(world, "low", "team", cpu=4)
         await asyncio.sleep(1)
         owner = {"api_version": "batch/v1", "kind": "Job", "name": "sum", "uid": "uid-of-sum"}

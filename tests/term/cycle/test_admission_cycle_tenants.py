@@ -50,8 +50,7 @@ def _labelled(world: TermWorld, name: str, group: str, count: int, queue: str) -
 async def test_a_group_that_runs_counts_where_it_was_admitted_whatever_podgroup_comes_later(
     count: int,
 ) -> None:
-    world = _world(4 * count)
-    async with world.running():
+    async with _world(4 * count).running() as world:
         for index in range(count):
             _labelled(world, f"g-{index}", "g", count, "team")
         await asyncio.sleep(1)
@@ -73,8 +72,7 @@ async def test_a_group_that_runs_counts_where_it_was_admitted_whatever_podgroup_
 
 
 async def test_a_group_whose_pods_name_two_queues_counts_where_it_was_admitted() -> None:
-    world = _world(8)
-    async with world.running():
+    async with _world(8).running() as world:
         _labelled(world, "a", "g", 2, "none")
         _labelled(world, "b", "g", 2, "team")
         await asyncio.sleep(1)

@@ -18,7 +18,16 @@ from podsched.term.cycle.admission_cycle import AdmissionCycle
 from podsched.term.cycle.pod_group_cycle import PodGroupCycle
 from podsched.term.cycle.unit_reports import UnitReports
 from support.engine_world import node
-from support.queues import big_node, bound, cluster_queue, condition, flavor, gang, job, usage
+from support.queues import (
+    bound,
+    cluster_queue,
+    condition,
+    flavor,
+    gang,
+    job,
+    one_node,
+    usage,
+)
 from support.term_world import TermWorld
 
 pytestmark = pytest.mark.looptime
@@ -95,9 +104,7 @@ async def test_heads_that_all_fit_are_decided_about_in_one_decision(
         return together(self, units, nodes, now)
 
     monkeypatch.setattr(PodGroupCycle, "admit_together", counting)
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
     for name in ("a", "b", "c"):
         cluster_queue(world, name, {"cpu": 4})
         gang(world, f"of-{name}", name, 2, cpu=1)
@@ -110,9 +117,7 @@ async def test_heads_that_all_fit_are_decided_about_in_one_decision(
 
 
 async def test_if_one_head_fits_no_node_the_others_start() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
     for name, cpu in (("a", 2), ("b", 9), ("c", 3)):
         cluster_queue(world, name, {"cpu": 16})
         gang(world, f"of-{name}", name, 1, cpu=cpu)
@@ -129,9 +134,7 @@ async def test_what_a_head_without_nodes_does_not_take_is_left_to_those_after_it
 ) -> None:
     said = []
     monkeypatch.setattr(UnitReports, "waits", lambda self, key, *_, **__: said.append(key))
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
     cluster_queue(world, "a", {"cpu": 10}, cohort="all")
     cluster_queue(world, "b", {"cpu": 0}, cohort="all")
     gang(world, "large", "a", 1, cpu=9)
@@ -143,9 +146,7 @@ async def test_what_a_head_without_nodes_does_not_take_is_left_to_those_after_it
 
 
 async def test_an_error_on_a_pod_of_one_head_fails_only_this_head() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
 
     def reserve(pod: PodInfo) -> Status:
         if pod.name == "b":
@@ -169,9 +170,7 @@ async def test_after_a_bug_in_deciding_together_each_head_is_decided_about_alone
         raise ValueError("a bug")
 
     monkeypatch.setattr(TogetherAttempt, "run", broken)
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
     for name in ("a", "b"):
         cluster_queue(world, name, {"cpu": 4})
         job(world, name, name, cpu=1)

@@ -53,8 +53,7 @@ def nodes(world: TermWorld, name: str) -> set[str]:
 
 
 async def test_a_required_level_keeps_all_pods_in_one_domain() -> None:
-    world = racks()
-    async with world.running():
+    async with racks().running() as world:
         gang(world, "g", "team", 4, cpu=4, annotations={REQUIRED: BLOCK})
         await asyncio.sleep(1)
         assert nodes(world, "g") in ({"a1", "a2"}, {"b1", "b2"})
@@ -125,8 +124,7 @@ async def test_a_domain_that_is_filled_exactly_is_preferred() -> None:
 
 
 async def test_a_preferred_level_is_given_up_level_by_level() -> None:
-    world = racks()
-    async with world.running():
+    async with racks().running() as world:
         gang(world, "rack", "team", 2, cpu=4, annotations={PREFERRED: RACK})
         await asyncio.sleep(1)
         assert len(nodes(world, "rack")) == 1
@@ -166,8 +164,7 @@ def hosts(**cpus: int) -> TermWorld:
 async def test_pods_fill_few_domains(
     asked: dict[str, str], cpus: dict[str, int], count: int, found: dict[str, int]
 ) -> None:
-    world = hosts(**cpus)
-    async with world.running():
+    async with hosts(**cpus).running() as world:
         gang(world, "g", "team", count, cpu=1, annotations=asked)
         await asyncio.sleep(1)
         on = Counter(world.stored(name).spec.node_name for name in bound(world))
@@ -184,8 +181,7 @@ async def test_pods_fill_few_domains(
 async def test_how_many_pods_one_domain_has_room_for_is_told(
     count: int, cpu: int, why: str
 ) -> None:
-    world = hosts(a1x=2, a2x=1, b1x=2)
-    async with world.running():
+    async with hosts(a1x=2, a2x=1, b1x=2).running() as world:
         gang(world, "g", "team", count, cpu=cpu, annotations={REQUIRED: RACK})
         await asyncio.sleep(1)
         _, reason, told = condition(world, "g")
@@ -225,8 +221,7 @@ async def test_pods_of_two_shapes_fill_few_domains(
     asked: dict[str, str], cpus: dict[str, int], found: dict[str, int]
 ) -> None:
     """The CPUs of a leader with two and four workers with one, by node."""
-    world = hosts(**cpus)
-    async with world.running():
+    async with hosts(**cpus).running() as world:
         leader(world, "g", 2, workers=4, annotations=asked)
         await asyncio.sleep(1)
         used = Counter[str]()
@@ -236,8 +231,7 @@ async def test_pods_of_two_shapes_fill_few_domains(
 
 
 async def test_pods_that_cannot_fill_domains_are_tried_in_one_domain_after_another() -> None:
-    world = hosts(a1x=4, b1x=2, b1y=2)
-    async with world.running():
+    async with hosts(a1x=4, b1x=2, b1y=2).running() as world:
         apart = {"labelSelector": {"matchLabels": {QUEUE: "team"}}, "topologyKey": HOST}
         required = "requiredDuringSchedulingIgnoredDuringExecution"
         spec = {"affinity": {"podAntiAffinity": {required: [apart]}}}
@@ -247,8 +241,7 @@ async def test_pods_that_cannot_fill_domains_are_tried_in_one_domain_after_anoth
 
 
 async def test_the_annotation_may_be_on_the_pods_and_a_lone_pod_stays_in_the_topology() -> None:
-    world = racks()
-    async with world.running():
+    async with racks().running() as world:
         for index in range(2):
             job(world, f"p{index}", "team", cpu=8)
         await asyncio.sleep(1)
@@ -277,8 +270,7 @@ async def test_the_annotation_may_be_on_the_pods_and_a_lone_pod_stays_in_the_top
 async def test_the_pods_of_a_slice_are_in_one_domain(
     asked: dict[str, str], count: int, cpus: dict[str, int], found: dict[str, int]
 ) -> None:
-    world = hosts(**cpus)
-    async with world.running():
+    async with hosts(**cpus).running() as world:
         annotations = {**asked, SLICES: RACK, SLICE_SIZE: "2"}
         gang(world, "g", "team", count, cpu=1, annotations=annotations)
         await asyncio.sleep(1)
@@ -292,8 +284,7 @@ def layers(*of: tuple[str, int]) -> str:
 
 async def test_slices_of_several_layers_are_each_in_one_domain() -> None:
     """Block a has room for four pods, but its hosts have it in odd parts."""
-    world = hosts(a1x=3, a1y=1, b1x=3, b1y=2)
-    async with world.running():
+    async with hosts(a1x=3, a1y=1, b1x=3, b1y=2).running() as world:
         annotations = {LAYERS: layers((RACK, 4), (HOST, 2))}
         gang(world, "g", "team", 4, cpu=1, annotations=annotations)
         await asyncio.sleep(1)
@@ -317,8 +308,7 @@ async def test_slices_that_have_no_room_wait_until_a_pod_is_gone() -> None:
 
 
 async def test_slices_wait_until_a_node_is_there() -> None:
-    world = hosts(a1x=3, a2x=1)
-    async with world.running():
+    async with hosts(a1x=3, a2x=1).running() as world:
         annotations = {REQUIRED: BLOCK, SLICES: RACK, SLICE_SIZE: "2"}
         gang(world, "g", "team", 4, cpu=1, annotations=annotations)
         await asyncio.sleep(1)
@@ -330,8 +320,7 @@ async def test_slices_wait_until_a_node_is_there() -> None:
 
 async def test_a_pod_that_is_made_again_completes_its_slice() -> None:
     """Rack a1 has the least room, so the pod would go there if it were of no slice."""
-    world = hosts(a1x=2, a2x=2, b1x=1)
-    async with world.running():
+    async with hosts(a1x=2, a2x=2, b1x=1).running() as world:
         annotations = {SLICES: RACK, SLICE_SIZE: "2"}
         gang(world, "g", "team", 4, cpu=1, annotations=annotations)
         await asyncio.sleep(1)
@@ -355,8 +344,7 @@ async def test_a_pod_that_is_made_again_completes_its_slice() -> None:
 async def test_workers_beside_a_leader_are_in_slices(
     cpus: dict[str, int], found: dict[str, int]
 ) -> None:
-    world = hosts(**cpus)
-    async with world.running():
+    async with hosts(**cpus).running() as world:
         annotations = {REQUIRED: BLOCK, SLICES: RACK, SLICE_SIZE: "2"}
         leader(world, "g", 2, workers=4, annotations=annotations)
         await asyncio.sleep(1)
@@ -383,8 +371,7 @@ async def test_of_two_shapes_as_many_start_in_slices_as_a_block_has_room_for(
     cpus: dict[str, int], found: dict[str, int]
 ) -> None:
     """Three of five pods are enough."""
-    world = hosts(**cpus)
-    async with world.running():
+    async with hosts(**cpus).running() as world:
         annotations = {REQUIRED: BLOCK, SLICES: RACK, SLICE_SIZE: "2"}
         leader(world, "g", 2, workers=4, fewer=2, annotations=annotations)
         await asyncio.sleep(1)
@@ -395,8 +382,7 @@ async def test_of_two_shapes_as_many_start_in_slices_as_a_block_has_room_for(
 
 
 async def test_a_domain_for_more_members_comes_before_a_smaller_one_for_the_minimum() -> None:
-    world = hosts(a1x=3, b1x=4)
-    async with world.running():
+    async with hosts(a1x=3, b1x=4).running() as world:
         annotations = {REQUIRED: BLOCK, SLICES: RACK, SLICE_SIZE: "2"}
         leader(world, "g", 2, workers=4, fewer=3, annotations=annotations)
         await asyncio.sleep(1)
@@ -405,8 +391,7 @@ async def test_a_domain_for_more_members_comes_before_a_smaller_one_for_the_mini
 
 async def test_a_worker_that_is_made_again_completes_the_slice_of_another_worker() -> None:
     """Beside the leader is room, too, and it comes first by name."""
-    world = hosts(a1x=3, b1x=2)
-    async with world.running():
+    async with hosts(a1x=3, b1x=2).running() as world:
         leader(world, "g", 2, workers=2, annotations={SLICES: RACK, SLICE_SIZE: "2"})
         await asyncio.sleep(1)
         assert world.stored("g-leader").spec.node_name == "a1x"
@@ -418,8 +403,7 @@ async def test_a_worker_that_is_made_again_completes_the_slice_of_another_worker
 
 async def test_members_beyond_whole_slices_wait() -> None:
     """Two of four pods are enough; the third has room, but not its slice."""
-    world = hosts(a1x=3)
-    async with world.running():
+    async with hosts(a1x=3).running() as world:
         annotations = {REQUIRED: RACK, SLICES: RACK, SLICE_SIZE: "2"}
         gang(world, "g", "team", 4, min_count=2, cpu=1, annotations=annotations)
         await asyncio.sleep(1)
@@ -444,8 +428,7 @@ async def test_members_beyond_whole_slices_wait() -> None:
 async def test_slices_that_cannot_be_placed_wait_and_say_why(
     annotations: dict[str, str], why: str
 ) -> None:
-    world = hosts(a1x=4)
-    async with world.running():
+    async with hosts(a1x=4).running() as world:
         gang(world, "g", "team", 2, cpu=1, annotations=annotations)
         await asyncio.sleep(1)
         assert bound(world) == []

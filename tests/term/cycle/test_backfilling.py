@@ -107,8 +107,7 @@ def end(world: TermWorld, name: str) -> None:
 
 
 async def test_a_blocked_unit_is_promised_a_start_on_nodes() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 6, 100)
         await asyncio.sleep(1)
         run(world, "wide", 8, 50)
@@ -141,8 +140,7 @@ async def test_an_annotation_that_is_nested_too_deeply_keeps_no_unit_from_starti
 
 @pytest.mark.parametrize("grace", [10**12, 2**63 - 1])
 async def test_a_grace_period_beyond_the_year_9999_stops_no_other_unit(grace: int) -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "endless", 6, 100, grace=grace)
         await asyncio.sleep(1)
         run(world, "wide", 8, 50)
@@ -155,8 +153,7 @@ async def test_a_grace_period_beyond_the_year_9999_stops_no_other_unit(grace: in
 
 
 async def test_limits_that_add_up_to_more_than_the_year_9999_stop_no_unit() -> None:
-    world = a_world("Conservative")
-    async with world.running():
+    async with a_world("Conservative").running() as world:
         for index in range(40):
             run(world, f"long-{index}", 8, 9_999_999_999)
         await asyncio.sleep(5)
@@ -165,8 +162,7 @@ async def test_limits_that_add_up_to_more_than_the_year_9999_stop_no_unit() -> N
 
 
 async def test_a_gang_that_loses_the_pod_with_its_limit_keeps_to_it() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 4, 100)
         await asyncio.sleep(1)
         run(world, "wide", 8, 50)
@@ -197,8 +193,7 @@ async def test_a_gang_that_loses_the_pod_with_its_limit_keeps_to_it() -> None:
 async def test_a_pod_that_lets_its_running_unit_end_later_waits_for_promised_starts(
     longer: dict[str, int],
 ) -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 4, 100)
         await asyncio.sleep(1)
         run(world, "wide", 8, 50)
@@ -244,8 +239,7 @@ async def _with_annotation(world: TermWorld, change: Callable[[dict[str, Any]], 
     ],
 )
 async def test_a_forged_reservation_stops_no_other_unit(forged: dict[str, Any]) -> None:
-    world = a_world(nodes=2)
-    async with world.running():
+    async with a_world(nodes=2).running() as world:
         await _with_annotation(world, lambda body: body.update(forged))
         # More than the nodes have, so that the start that is read has to be withdrawn.
         labels, spec = {MAX_EXEC_TIME: "50"}, {"schedulingGroup": {"podGroupName": "g"}}
@@ -280,8 +274,7 @@ async def test_a_forged_reservation_keeps_no_more_than_its_unit_asks_for() -> No
 
 
 async def test_a_unit_that_ends_before_the_reserved_start_passes_the_blocked_one() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 6, 100)
         run(world, "wide", 8, 50)
         await asyncio.sleep(1)
@@ -296,8 +289,7 @@ async def test_a_unit_that_ends_before_the_reserved_start_passes_the_blocked_one
 
 
 async def test_a_unit_without_a_limit_does_not_pass_what_it_would_delay() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 6, 100)
         run(world, "wide", 8, 50)
         await asyncio.sleep(1)
@@ -307,8 +299,7 @@ async def test_a_unit_without_a_limit_does_not_pass_what_it_would_delay() -> Non
 
 
 async def test_a_unit_without_a_limit_passes_on_what_the_reservation_leaves_over() -> None:
-    world = a_world(nodes=2)
-    async with world.running():
+    async with a_world(nodes=2).running() as world:
         run(world, "a", 6, 100)
         run(world, "b", 8, 100)
         await asyncio.sleep(1)
@@ -322,8 +313,7 @@ async def test_a_unit_without_a_limit_passes_on_what_the_reservation_leaves_over
 
 
 async def test_nodes_are_kept_although_quota_is_left() -> None:
-    world = a_world(nodes=2, cpu=100)
-    async with world.running():
+    async with a_world(nodes=2, cpu=100).running() as world:
         run(world, "a", 6, 100)
         run(world, "b", 6, 50)
         await asyncio.sleep(1)
@@ -343,8 +333,7 @@ async def test_nodes_are_kept_although_quota_is_left() -> None:
 
 async def test_easy_reserves_for_the_first_unit_only_and_conservative_for_all() -> None:
     for policy, reserved in (("EASY", [True, False]), ("Conservative", [True, True])):
-        world = a_world(policy)
-        async with world.running():
+        async with a_world(policy).running() as world:
             run(world, "long", 6, 100)
             await asyncio.sleep(1)
             run(world, "first", 8, 50)
@@ -355,8 +344,7 @@ async def test_easy_reserves_for_the_first_unit_only_and_conservative_for_all() 
 
 
 async def test_a_start_moves_forward_when_a_unit_ends_before_its_limit() -> None:
-    world = a_world("Conservative")
-    async with world.running():
+    async with a_world("Conservative").running() as world:
         run(world, "long", 6, 100)
         await asyncio.sleep(1)
         run_gang(world, "first", 2, 4, 50)
@@ -373,8 +361,7 @@ async def test_a_start_moves_forward_when_a_unit_ends_before_its_limit() -> None
 
 @pytest.mark.parametrize("lone", [False, True])
 async def test_the_next_leader_keeps_a_reservation(lone: bool) -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 6, 100)
         await asyncio.sleep(1)
         if lone:
@@ -384,8 +371,7 @@ async def test_the_next_leader_keeps_a_reservation(lone: bool) -> None:
         await asyncio.sleep(1)
         before = promised(world, "wide")
         assert lone or condition(world, "wide", RESERVED)[:2] == ("True", "Reserved")
-    after = TermWorld(cluster=world.cluster)
-    async with after.running():
+    async with TermWorld(cluster=world.cluster).running() as after:
         run(after, "late", 2, 200)
         await asyncio.sleep(1)
         assert bound(after) == ["long"]
@@ -395,8 +381,7 @@ async def test_the_next_leader_keeps_a_reservation(lone: bool) -> None:
 
 
 async def test_a_start_that_a_user_writes_into_an_annotation_is_not_promised() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 8, 100)
         await asyncio.sleep(1)
         run(world, "first", 8, 50)
@@ -404,8 +389,7 @@ async def test_a_start_that_a_user_writes_into_an_annotation_is_not_promised() -
         before = promised(world, "first")
     assert before is not None
     forge(world, before[0])
-    after = TermWorld(cluster=world.cluster)
-    async with after.running():
+    async with TermWorld(cluster=world.cluster).running() as after:
         await asyncio.sleep(1)
         assert promised(after, "first") == before
         await asyncio.sleep(before[0])
@@ -429,8 +413,7 @@ def forge(world: TermWorld, start: float) -> None:
 
 
 async def test_a_start_is_withdrawn_loudly_when_its_node_is_gone() -> None:
-    world = a_world(nodes=2, cpu=100)
-    async with world.running():
+    async with a_world(nodes=2, cpu=100).running() as world:
         run(world, "a", 8, 100)
         run(world, "b", 8, 50)
         await asyncio.sleep(1)
@@ -450,8 +433,7 @@ async def test_a_start_is_withdrawn_loudly_when_its_node_is_gone() -> None:
 
 async def test_a_pod_without_a_queue_that_takes_reserved_room_is_named() -> None:
     """And not ``endless``, which runs beside the promised start."""
-    world = a_world(nodes=2, cpu=100)
-    async with world.running():
+    async with a_world(nodes=2, cpu=100).running() as world:
         run(world, "a", 6, 50)
         run(world, "b", 8, 200)
         await asyncio.sleep(1)
@@ -474,8 +456,7 @@ async def test_a_pod_without_a_queue_that_takes_reserved_room_is_named() -> None
 
 async def test_a_pod_without_a_queue_is_named_that_is_in_the_way_only_of_a_later_start() -> None:
     """From 155 s on, node n0 is full with ``first`` and ``second``, and ``stray`` is too much."""
-    world = a_world("Conservative", cpu=100)
-    async with world.running():
+    async with a_world("Conservative", cpu=100).running() as world:
         run(world, "a", 6, 50)
         run(world, "b", 1, 150)
         await asyncio.sleep(1)
@@ -516,8 +497,7 @@ async def test_a_gang_whose_last_slice_has_fewer_pods_is_promised_no_start(
 
 
 async def test_a_higher_priority_takes_a_reserved_start_and_says_so() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 8, 100)
         await asyncio.sleep(1)
         run_gang(world, "wide", 1, 8, 50)
@@ -530,8 +510,7 @@ async def test_a_higher_priority_takes_a_reserved_start_and_says_so() -> None:
 
 
 async def test_a_unit_that_overtakes_is_not_said_to_exceed_its_limit() -> None:
-    world = a_world(nodes=2)
-    async with world.running():
+    async with a_world(nodes=2).running() as world:
         run(world, "long", 6, 100)
         run(world, "other", 6, 60)
         await asyncio.sleep(1)
@@ -547,8 +526,7 @@ async def test_a_unit_that_overtakes_is_not_said_to_exceed_its_limit() -> None:
 
 
 async def test_a_unit_that_is_still_there_after_its_limit_is_named() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 6, 100, grace=30)
         await asyncio.sleep(1)
         run_gang(world, "wide", 1, 8, 50)
@@ -582,8 +560,7 @@ async def test_a_start_is_promised_on_another_flavor_if_the_first_has_no_room_on
 
 
 async def test_a_start_is_withdrawn_loudly_when_its_queue_is_stopped() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 6, 100)
         await asyncio.sleep(1)
         run_gang(world, "wide", 1, 8, 50)
@@ -599,8 +576,7 @@ async def test_a_start_is_withdrawn_loudly_when_its_queue_is_stopped() -> None:
 
 
 async def test_a_unit_for_which_no_later_start_is_found_is_not_tried_without_end() -> None:
-    world = a_world(cpu=16, within="LowerPriority")
-    async with world.running():
+    async with a_world(cpu=16, within="LowerPriority").running() as world:
         run(world, "long", 6, 100)
         await asyncio.sleep(1)
         run_gang(world, "never", 2, 8, 50)
@@ -611,8 +587,7 @@ async def test_a_unit_for_which_no_later_start_is_found_is_not_tried_without_end
 
 async def test_nothing_is_evicted_for_a_unit_that_would_then_delay_a_promised_start() -> None:
     """Until its victim is gone, 65 s pass, and it would end after the promised start."""
-    world = a_world(within="LowerPriority")
-    async with world.running():
+    async with a_world(within="LowerPriority").running() as world:
         run(world, "low", 4, 300, grace=60)
         run(world, "long", 4, 100, priority=5)
         await asyncio.sleep(1)
@@ -689,8 +664,7 @@ async def test_a_promised_start_is_kept_with_fewer_pods_though_quota_has_room_fo
 
 
 async def test_a_promised_unit_starts_in_time_although_its_queue_waits_for_victims() -> None:
-    world = a_world(nodes=2, within="LowerPriority")
-    async with world.running():
+    async with a_world(nodes=2, within="LowerPriority").running() as world:
         run(world, "low", 8, 300, grace=60)
         await asyncio.sleep(1)
         run(world, "short", 8, 60, priority=5)
@@ -728,8 +702,7 @@ async def test_a_unit_keeps_the_quota_of_its_victims_once_they_are_gone() -> Non
 
 async def test_room_of_victims_is_not_counted_on_for_a_promised_start_as_well() -> None:
     """The promised start counts on the end of ``low``, which ``late`` would preempt."""
-    world = a_world(within="LowerPriority", cpu=99)
-    async with world.running():
+    async with a_world(within="LowerPriority", cpu=99).running() as world:
         run(world, "low", 8, 100)
         await asyncio.sleep(1)
         cluster_queue(world, "other", {"cpu": 8}, annotations={BACKFILL: "EASY"})
@@ -795,8 +768,7 @@ async def test_nothing_is_evicted_that_leaves_only_after_a_promised_start_on_its
 
 
 async def test_nothing_is_evicted_that_leaves_only_after_the_promised_start_of_the_unit() -> None:
-    world = a_world(nodes=2, within="LowerPriority")
-    async with world.running():
+    async with a_world(nodes=2, within="LowerPriority").running() as world:
         run(world, "low", 8, 1000, grace=300)
         await asyncio.sleep(1)
         run(world, "long", 7, 50, priority=5)
@@ -818,8 +790,7 @@ async def test_nothing_is_evicted_that_leaves_only_after_the_promised_start_of_t
 
 async def test_the_limit_of_a_gang_that_has_grown_counts_from_its_admission() -> None:
     """A promised start does not move when the first of its pods ends."""
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 4, 40)
         await asyncio.sleep(1)
         labels = {MAX_EXEC_TIME: "100"}
@@ -841,8 +812,7 @@ async def test_the_limit_of_a_gang_that_has_grown_counts_from_its_admission() ->
 async def test_a_member_joins_its_gang_before_a_promised_start_that_waits_for_the_gangs_end() -> (
     None
 ):
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 4, 100)
         await asyncio.sleep(1)
         labels = {MAX_EXEC_TIME: "100"}
@@ -890,8 +860,7 @@ async def test_settings_say_which_units_are_promised_a_start() -> None:
         ({"window": "100s"}, [False, False]),
         ({"window": "150s"}, [True, False]),
     ):
-        world = a_world(settings=settings)
-        async with world.running():
+        async with a_world(settings=settings).running() as world:
             run(world, "long", 6, 100)
             await asyncio.sleep(1)
             run(world, "first", 8, 50)
@@ -905,8 +874,7 @@ async def test_settings_say_which_units_are_promised_a_start() -> None:
 
 
 async def test_a_unit_that_reaches_min_age_in_an_absent_queue_stops_no_other_unit() -> None:
-    world = a_world(settings={"minAge": "10s"})
-    async with world.running():
+    async with a_world(settings={"minAge": "10s"}).running() as world:
         run(world, "long", 6, 100)
         await asyncio.sleep(1)
         run(world, "first", 8, 50)
@@ -975,8 +943,7 @@ async def test_of_units_that_may_be_promised_nothing_a_release_tries_one_of_each
         return admit(cycle, group, *more, **options)
 
     monkeypatch.setattr(PodGroupCycle, "admit", counted)
-    world = a_world("Conservative", cpu=1000, settings={"minPriority": 1})
-    async with world.running():
+    async with a_world("Conservative", cpu=1000, settings={"minPriority": 1}).running() as world:
         run(world, "long", 6, 100)
         run(world, "short", 1, 50)
         for index in range(20):
@@ -989,8 +956,7 @@ async def test_of_units_that_may_be_promised_nothing_a_release_tries_one_of_each
 
 
 async def test_a_withdrawal_is_told_although_another_start_was_promised_at_once() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 6, 100)
         await asyncio.sleep(1)
         run(world, "wide", 8, 50)
@@ -1006,8 +972,7 @@ async def test_a_withdrawal_is_told_although_another_start_was_promised_at_once(
 
 
 async def test_a_start_is_kept_until_the_last_moment_at_which_a_unit_may_end() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 6, 30, grace=20)
         run(world, "short", 2, 51)
         await asyncio.sleep(1)
@@ -1021,8 +986,7 @@ async def test_a_start_is_kept_until_the_last_moment_at_which_a_unit_may_end() -
 
 
 async def test_host_ports_of_a_promised_start_are_kept() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 6, 100)
         await asyncio.sleep(1)
         run(world, "wide", 4, 50, port=80)
@@ -1038,8 +1002,7 @@ async def test_host_ports_of_a_promised_start_are_kept() -> None:
 
 
 async def test_units_with_the_same_host_port_are_promised_starts_after_each_other() -> None:
-    world = a_world("Conservative")
-    async with world.running():
+    async with a_world("Conservative").running() as world:
         run(world, "long", 6, 100)
         await asyncio.sleep(1)
         for name in ("first", "second"):
@@ -1050,8 +1013,7 @@ async def test_units_with_the_same_host_port_are_promised_starts_after_each_othe
 
 
 async def test_a_pod_without_a_queue_that_takes_a_promised_host_port_is_named() -> None:
-    world = a_world(cpu=100)
-    async with world.running():
+    async with a_world(cpu=100).running() as world:
         run(world, "long", 6, 100)
         await asyncio.sleep(1)
         run_gang(world, "wide", 1, 4, 50, port=80)
@@ -1073,8 +1035,7 @@ def apart_from(app: str) -> dict[str, Any]:
 
 async def test_what_is_not_kept_is_said_with_a_promise_and_named_when_it_is_withdrawn() -> None:
     """``stray``, which is in no queue, starts on what the promised start leaves."""
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 4, 100)
         await asyncio.sleep(1)
         run(world, "apart", 6, 50, spec={"affinity": apart_from("other")})
@@ -1213,8 +1174,7 @@ async def test_a_unit_that_moves_to_another_queue_loses_its_promised_start_and_s
 
 async def test_a_unit_whose_limit_grows_loses_its_promised_start_and_says_so() -> None:
     """Other starts may be promised from the end of its old limit on."""
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 8, 100)
         await asyncio.sleep(1)
         run(world, "grows", 8, 50)
@@ -1379,8 +1339,7 @@ async def test_a_unit_keeps_its_start_on_the_flavors_of_two_groups_that_it_was_p
 
 async def test_a_unit_that_would_end_just_after_a_promised_start_waits_for_it() -> None:
     """It comes when the plan is some seconds old, but still valid."""
-    world = a_world(nodes=2, cpu=8)
-    async with world.running():
+    async with a_world(nodes=2, cpu=8).running() as world:
         run(world, "long", 6, 100)
         await asyncio.sleep(1)
         run(world, "wide", 8, 50)
@@ -1445,8 +1404,7 @@ async def test_a_pod_that_replaces_one_of_a_group_without_a_podgroup_delays_no_p
     None
 ):
     """The group's limit counts from the first of its pods that is left."""
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         run(world, "long", 4, 100)
         await asyncio.sleep(1)
         run(world, "wide", 8, 50)
@@ -1494,8 +1452,7 @@ async def test_a_promised_start_is_kept_from_units_that_are_less_important_since
 
 
 async def test_promised_starts_follow_each_other_although_a_leader_comes_a_little_late() -> None:
-    world = a_world("Conservative")
-    async with world.running():
+    async with a_world("Conservative").running() as world:
         run(world, "long", 8, 100)
         await asyncio.sleep(1)
         for name in ("first", "second"):
@@ -1504,8 +1461,7 @@ async def test_promised_starts_follow_each_other_although_a_leader_comes_a_littl
         (first, _), (second, _) = (promised(world, name) or (0, []) for name in ("first", "second"))
     await asyncio.sleep(first + 0.5 - world.clock())
     world.cluster.delete("Pod", "default/long")
-    later = TermWorld(cluster=world.cluster, queues={"backfill": {}})
-    async with later.running():
+    async with TermWorld(cluster=world.cluster, queues={"backfill": {}}).running() as later:
         await asyncio.sleep(0.1)
         assert bound(later) == ["first"]
         run(later, "other", 8, 50)

@@ -50,8 +50,7 @@ async def test_a_plugin_that_skips_hands_the_pod_on_until_one_takes_it() -> None
 
 
 async def test_the_default_binder_takes_what_the_others_skip() -> None:
-    world = world_of("Script", "DefaultBinder")
-    async with world.running():
+    async with world_of("Script", "DefaultBinder").running() as world:
         world.pod("a")
         await asyncio.sleep(1)
         assert world.nodes_of("a") == ["n1"]
@@ -59,8 +58,7 @@ async def test_the_default_binder_takes_what_the_others_skip() -> None:
 
 
 async def test_plugins_after_one_that_binds_every_pod_are_not_asked() -> None:
-    world = world_of("DefaultBinder", "Script")
-    async with world.running():
+    async with world_of("DefaultBinder", "Script").running() as world:
         world.pod("a")
         await asyncio.sleep(1)
         assert world.nodes_of("a") == ["n1"]
@@ -96,8 +94,7 @@ async def test_a_pod_that_a_plugin_does_not_bind_is_undone_and_tried_again(
 
 
 async def test_a_pod_that_no_plugin_takes_is_an_error() -> None:
-    world = world_of("Script", "SecondScript")
-    async with world.running():
+    async with world_of("Script", "SecondScript").running() as world:
         world.pod("a")
         await asyncio.sleep(0.5)
         condition = world.scheduled("a")

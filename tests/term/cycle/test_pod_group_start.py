@@ -309,8 +309,7 @@ async def test_the_next_leader_completes_a_partly_bound_gang_before_other_pods(c
     first.node("n1")
     await partly_bound(first, count)
     first.pod("important", cpu="1", priority=1000, preemptionPolicy="Never")
-    world = TermWorld(cluster=first.cluster)
-    async with world.running():
+    async with TermWorld(cluster=first.cluster).running() as world:
         await asyncio.sleep(0.5)
         assert bound(world) == ["a", "b", "c", "d"]
         assert conditions(world) == STARTED
@@ -323,8 +322,7 @@ async def test_the_next_leader_takes_a_gang_back_whose_room_is_gone() -> None:
     first.node("n2", cpu="2")
     await partly_bound(first, 1)
     first.cluster.delete("Node", "n2" if first.stored("a").spec.node_name == "n1" else "n1")
-    world = TermWorld(cluster=first.cluster)
-    async with world.running():
+    async with TermWorld(cluster=first.cluster).running() as world:
         await asyncio.sleep(0.5)
         assert bound(world) == []
         assert conditions(world) == TAKEN_BACK
@@ -342,8 +340,7 @@ async def test_the_next_leader_takes_a_gang_back_that_lost_a_member() -> None:
     await partly_bound(first, 2)
     pending = next(name for name in "abcd" if name not in bound(first))
     first.cluster.delete("Pod", f"default/{pending}")
-    world = TermWorld(cluster=first.cluster)
-    async with world.running():
+    async with TermWorld(cluster=first.cluster).running() as world:
         await asyncio.sleep(0.5)
         assert bound(world) == []
         assert conditions(world) == TAKEN_BACK
@@ -353,8 +350,7 @@ async def test_a_gang_that_was_bound_whole_is_only_cleared_by_the_next_leader() 
     first = TermWorld()
     first.node("n1")
     await partly_bound(first, 4)
-    world = TermWorld(cluster=first.cluster)
-    async with world.running():
+    async with TermWorld(cluster=first.cluster).running() as world:
         await asyncio.sleep(0.5)
         assert bound(world) == ["a", "b", "c", "d"]
         assert conditions(world) == STARTED

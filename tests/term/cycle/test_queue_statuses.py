@@ -22,6 +22,7 @@ from support.queues import (
     gang,
     job,
     local_queue,
+    one_node,
 )
 from support.term_world import TermWorld
 
@@ -42,10 +43,7 @@ def active(world: TermWorld, kind: str, name: str) -> tuple[str, str, str]:
 
 
 async def test_statuses_count_units_and_usage() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 1}, cohort="all")
+    world = one_node({"cpu": 1}, cohort="all")
     cluster_queue(world, "lender", {"cpu": 2}, cohort="all")
     async with world.running():
         gang(world, "g", "team", 3, cpu=1)
@@ -104,9 +102,7 @@ async def test_each_flavor_without_its_topology_is_told() -> None:
 
 
 async def test_a_queue_without_a_cohort_borrows_nothing_although_its_quota_was_lowered() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
+    world = one_node()
     queue = cluster_queue(world, "team", {"memory": 8, "cpu": 2})
     async with world.running():
         job(world, "a", "team", cpu=2)
@@ -173,8 +169,7 @@ async def test_of_two_local_queues_the_one_that_has_used_less_comes_first(
         if mode:
             past = status(world, "LocalQueue", "default/heavy").fair_sharing
             assert past.admission_fair_sharing_status.consumed_resources["cpu"].endswith("m")
-    after = TermWorld(cluster=world.cluster, queues=settings)
-    async with after.running():
+    async with TermWorld(cluster=world.cluster, queues=settings).running() as after:
         await asyncio.sleep(2)
         after.cluster.delete("Pod", "default/heavy-1")
         await asyncio.sleep(2)
@@ -207,11 +202,7 @@ async def test_what_is_admitted_counts_at_once_and_by_the_weight_of_its_queue() 
 
 
 async def test_the_statuses_do_not_have_everything_read_anew() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 4})
-    async with world.running():
+    async with one_node({"cpu": 4}).running() as world:
         await asyncio.sleep(3)
         before = world.state.admission.snapshot
         job(world, "a", "team", cpu=1, labels={QUEUE: "team"})

@@ -84,8 +84,7 @@ async def test_a_pod_rejected_before_all_plugins_were_asked_says_as_kube_schedul
 
 
 async def test_without_any_node_the_text_says_so() -> None:
-    world = TermWorld()
-    async with world.running():
+    async with TermWorld().running() as world:
         world.pod("a")
         await asyncio.sleep(1)
         assert world.events("a", "FailedScheduling") == ["no nodes available to schedule pods"]
@@ -93,8 +92,7 @@ async def test_without_any_node_the_text_says_so() -> None:
 
 
 async def test_without_any_node_no_plugin_has_rejected_a_pod_so_it_backs_off() -> None:
-    world = TermWorld()
-    async with world.running():
+    async with TermWorld().running() as world:
         volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
         world.pod("a", volumes=volumes)
         await asyncio.sleep(0.5)

@@ -12,7 +12,17 @@ from podsched.serve.client.errors import Unavailable
 from podsched.term.admission.endings import Ending
 from podsched.term.cycle.unit_endings import UnitEndings
 from podsched.v1.api_pb2 import BatchResult, EvictRequest
-from support.queues import big_node, bound, cluster_queue, condition, flavor, gang, job, usage
+from support.queues import (
+    big_node,
+    bound,
+    cluster_queue,
+    condition,
+    flavor,
+    gang,
+    job,
+    one_node,
+    usage,
+)
 from support.term_world import TermWorld
 
 pytestmark = pytest.mark.looptime
@@ -58,8 +68,7 @@ def members(world: TermWorld, group: str, count: int) -> None:
 async def test_a_queue_that_drains_evicts_what_runs_and_admits_it_when_it_goes_on(
     kind: str,
 ) -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         gang(world, "g", "team", 2, cpu=1)
         job(world, "alone", "team", cpu=1, spec={"terminationGracePeriodSeconds": 30})
         world.pod("outside")
@@ -98,8 +107,7 @@ async def test_units_that_are_being_evicted_are_looked_at_only_when_they_change(
         end(endings, key, ending)
 
     monkeypatch.setattr(UnitEndings, "_end", seen)
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         job(world, "alone", "team", cpu=1, spec={"terminationGracePeriodSeconds": 30})
         await asyncio.sleep(1)
         stop(world, "ClusterQueue", "HoldAndDrain")
@@ -113,8 +121,7 @@ async def test_units_that_are_being_evicted_are_looked_at_only_when_they_change(
 
 
 async def test_where_both_queues_drain_the_local_queue_is_why() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         gang(world, "g", "team", 1, cpu=1)
         await asyncio.sleep(1)
         for kind in ("ClusterQueue", "LocalQueue"):
@@ -124,8 +131,7 @@ async def test_where_both_queues_drain_the_local_queue_is_why() -> None:
 
 
 async def test_the_end_of_an_eviction_is_told_although_all_queues_are_read_again_then() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         gang(world, "g", "team", 2, cpu=1, spec={"terminationGracePeriodSeconds": 30})
         await asyncio.sleep(1)
         stop(world, "ClusterQueue", "HoldAndDrain")
@@ -140,8 +146,7 @@ async def test_the_end_of_an_eviction_is_told_although_all_queues_are_read_again
 
 
 async def test_a_queue_on_hold_lets_what_runs_go_on() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         job(world, "alone", "team", cpu=1)
         await asyncio.sleep(1)
         stop(world, "ClusterQueue", "Hold")
@@ -151,13 +156,11 @@ async def test_a_queue_on_hold_lets_what_runs_go_on() -> None:
 
 
 async def test_the_next_leader_drains_a_queue_whose_leader_died() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         job(world, "alone", "team", cpu=1)
         await asyncio.sleep(1)
     stop(world, "ClusterQueue", "HoldAndDrain")
-    after = TermWorld(cluster=world.cluster)
-    async with after.running():
+    async with TermWorld(cluster=world.cluster).running() as after:
         await asyncio.sleep(1)
         assert bound(after) == []
 
@@ -214,8 +217,7 @@ async def test_a_pod_whose_end_is_seen_late_is_evicted_once() -> None:
 
 
 async def test_pods_that_were_evicted_are_forgotten_once_they_are_gone() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         for name in ("first", "second"):
             stop(world, "ClusterQueue", "None")
             job(world, name, "team", cpu=1)
@@ -226,8 +228,7 @@ async def test_pods_that_were_evicted_are_forgotten_once_they_are_gone() -> None
 
 
 async def test_a_gang_that_is_not_ready_in_time_is_evicted_and_waits_for_its_backoff() -> None:
-    world = a_world(**TIMEOUT)
-    async with world.running():
+    async with a_world(**TIMEOUT).running() as world:
         gang(world, "g", "team", 2, cpu=1)
         await asyncio.sleep(200)
         ready(world, "g-0")
@@ -251,8 +252,7 @@ async def test_a_gang_that_is_not_ready_in_time_is_evicted_and_waits_for_its_bac
 
 
 async def test_a_pod_that_was_ready_once_is_not_evicted_when_it_is_not_any_more() -> None:
-    world = a_world(**TIMEOUT)
-    async with world.running():
+    async with a_world(**TIMEOUT).running() as world:
         gang(world, "g", "team", 1, cpu=1)
         job(world, "alone", "team", cpu=1)
         await asyncio.sleep(10)
@@ -267,15 +267,13 @@ async def test_a_pod_that_was_ready_once_is_not_evicted_when_it_is_not_any_more(
         await asyncio.sleep(400)
         assert bound(world) == ["alone", "g-0"]
         world.cluster.delete("Pod", "default/alone")
-    after = TermWorld(cluster=world.cluster, queues=TIMEOUT)
-    async with after.running():
+    async with TermWorld(cluster=world.cluster, queues=TIMEOUT).running() as after:
         await asyncio.sleep(400)
         assert bound(after) == ["g-0"]
 
 
 async def test_a_pod_that_was_ready_once_stays_also_after_all_queues_were_read_again() -> None:
-    world = a_world(**TIMEOUT)
-    async with world.running():
+    async with a_world(**TIMEOUT).running() as world:
         job(world, "alone", "team", cpu=1)
         await asyncio.sleep(1)
         ready(world, "alone")
@@ -287,17 +285,14 @@ async def test_a_pod_that_was_ready_once_stays_also_after_all_queues_were_read_a
 
 
 async def test_the_time_to_get_ready_and_the_backoff_go_on_under_the_next_leader() -> None:
-    world = a_world(**TIMEOUT)
-    async with world.running():
+    async with a_world(**TIMEOUT).running() as world:
         gang(world, "g", "team", 1, cpu=1)
         await asyncio.sleep(200)
-    after = TermWorld(cluster=world.cluster, queues=TIMEOUT)
-    async with after.running():
+    async with TermWorld(cluster=world.cluster, queues=TIMEOUT).running() as after:
         await asyncio.sleep(110)
         assert bound(after) == []
     members(world, "g", 1)
-    last = TermWorld(cluster=world.cluster, queues=TIMEOUT)
-    async with last.running():
+    async with TermWorld(cluster=world.cluster, queues=TIMEOUT).running() as last:
         await asyncio.sleep(30)
         assert bound(last) == []
         await asyncio.sleep(30)
@@ -393,11 +388,7 @@ async def test_an_eviction_puts_a_unit_behind_those_that_came_meanwhile(
 
 
 async def test_victims_of_a_preemption_say_so_and_say_later_that_they_run_again() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
-    async with world.running():
+    async with one_node({"gpu": 8}, within="LowerPriority").running() as world:
         gang(world, "low", "team", 2, gpu=4)
         await asyncio.sleep(1)
         gang(world, "high", "team", 1, priority=10, gpu=8)
@@ -428,11 +419,7 @@ async def test_victims_of_a_preemption_say_so_and_say_later_that_they_run_again(
 
 
 async def test_the_events_of_a_pod_group_tell_that_it_waits_runs_and_is_evicted() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
-    async with world.running():
+    async with one_node({"gpu": 8}, within="LowerPriority").running() as world:
         gang(world, "low", "team", 2, gpu=4)
         await asyncio.sleep(1)
         gang(world, "other", "team", 1, gpu=4)
@@ -464,8 +451,7 @@ async def test_the_events_of_a_pod_group_tell_that_it_waits_runs_and_is_evicted(
 
 
 async def test_the_events_of_a_pod_group_tell_that_its_queue_drains() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         gang(world, "g", "team", 1, cpu=1)
         await asyncio.sleep(1)
         stop(world, "ClusterQueue", "HoldAndDrain")
@@ -515,11 +501,7 @@ async def test_a_victim_that_is_being_evicted_already_keeps_its_reason() -> None
 
 
 async def test_a_victim_that_others_have_evicted_is_not_said_to_be_preempted() -> None:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
-    async with world.running():
+    async with one_node({"gpu": 8}, within="LowerPriority").running() as world:
         gang(world, "low", "team", 1, gpu=8, spec={"terminationGracePeriodSeconds": 30})
         await asyncio.sleep(1)
         request = EvictRequest(namespace="default", name="low-0")
@@ -602,8 +584,7 @@ async def test_the_next_leader_knows_the_place_of_a_job_whose_pods_were_made_aga
         controlled(world, "again")
         await asyncio.sleep(1)
     stop(world, "ClusterQueue", "None")
-    after = TermWorld(cluster=world.cluster)
-    async with after.running():
+    async with TermWorld(cluster=world.cluster).running() as after:
         await asyncio.sleep(1)
         assert bound(after) == ["again"]
 
@@ -611,8 +592,7 @@ async def test_the_next_leader_knows_the_place_of_a_job_whose_pods_were_made_aga
 async def test_the_next_leader_knows_how_often_a_job_was_not_ready_in_time() -> None:
     strategy = {"backoffLimitCount": 1, "backoffBaseSeconds": 60}
     settings = {"waitForPodsReady": {"timeout": "10s", "requeuingStrategy": strategy}}
-    world = a_world(**settings)
-    async with world.running():
+    async with a_world(**settings).running() as world:
         job(world, "a", "team", cpu=1)
         controlled(world, "a")
         await asyncio.sleep(15)
@@ -620,8 +600,7 @@ async def test_the_next_leader_knows_how_often_a_job_was_not_ready_in_time() -> 
         job(world, "b", "team", cpu=1)
         controlled(world, "b")
         await asyncio.sleep(1)
-    after = TermWorld(cluster=world.cluster, queues=settings)
-    async with after.running():
+    async with TermWorld(cluster=world.cluster, queues=settings).running() as after:
         await asyncio.sleep(40)
         assert bound(after) == []
         await asyncio.sleep(17)
@@ -631,8 +610,7 @@ async def test_the_next_leader_knows_how_often_a_job_was_not_ready_in_time() -> 
 
 
 async def test_a_pod_that_a_replica_set_makes_again_goes_to_the_end() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         job(world, "before", "team", cpu=8)
         controlled(world, "before", "ReplicaSet")
         await asyncio.sleep(2)
@@ -682,8 +660,7 @@ async def test_pods_of_a_job_that_are_late_together_are_late_once() -> None:
 
 
 async def test_a_pod_that_waits_keeps_its_place_when_another_of_its_job_is_late() -> None:
-    world = a_world(waitForPodsReady={"timeout": "10s"})
-    async with world.running():
+    async with a_world(waitForPodsReady={"timeout": "10s"}).running() as world:
         for name in ("late", "waits"):
             spec = {"terminationGracePeriodSeconds": 30 if name == "late" else 0}
             job(world, name, "team", cpu=8, spec=spec)

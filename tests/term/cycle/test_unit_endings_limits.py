@@ -8,17 +8,14 @@ import pytest
 
 from podsched.api.objects import ClusterQueue, PodGroup
 from podsched.api.queue_labels import DEFAULT_EXEC_TIME, LONGEST_EXEC_TIME, MAX_EXEC_TIME
-from support.queues import big_node, bound, cluster_queue, condition, flavor, gang, job
+from support.queues import bound, condition, gang, job, one_node
 from support.term_world import TermWorld
 
 pytestmark = pytest.mark.looptime
 
 
 def a_world(**annotations: str) -> TermWorld:
-    world = TermWorld()
-    big_node(world, "n1")
-    flavor(world)
-    cluster_queue(world, "team", {"cpu": 8})
+    world = one_node({"cpu": 8})
     queue = world.cluster.object("ClusterQueue", "team")
     assert isinstance(queue, ClusterQueue)
     queue.metadata.annotations.update(annotations)
@@ -31,8 +28,7 @@ def for_seconds(seconds: int) -> dict[str, str]:
 
 
 async def test_a_gang_that_runs_for_longer_than_its_limit_is_deactivated() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         gang(world, "g", "team", 2, cpu=1, labels=for_seconds(60))
         await asyncio.sleep(58)
         assert bound(world) == ["g-0", "g-1"]
@@ -48,13 +44,11 @@ async def test_a_gang_that_runs_for_longer_than_its_limit_is_deactivated() -> No
 
 
 async def test_the_next_leader_knows_why_a_gang_is_being_deactivated() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         spec = {"terminationGracePeriodSeconds": 30}
         gang(world, "g", "team", 1, cpu=1, labels=for_seconds(10), spec=spec)
         await asyncio.sleep(12)
-    after = TermWorld(cluster=world.cluster)
-    async with after.running():
+    async with TermWorld(cluster=world.cluster).running() as after:
         await asyncio.sleep(2)
         reason = "DeactivatedDueToMaximumExecutionTimeExceeded"
         assert condition(after, "g", "Evicted")[:2] == ("True", reason)
@@ -62,12 +56,10 @@ async def test_the_next_leader_knows_why_a_gang_is_being_deactivated() -> None:
 
 
 async def test_a_deactivated_gang_runs_again_once_its_annotation_is_removed() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         gang(world, "g", "team", 1, cpu=1, labels=for_seconds(10))
         await asyncio.sleep(12)
-    after = TermWorld(cluster=world.cluster)
-    async with after.running():
+    async with TermWorld(cluster=world.cluster).running() as after:
         spec = {"schedulingGroup": {"podGroupName": "g"}}
         job(after, "again", "team", cpu=1, spec=spec)
         await asyncio.sleep(5)
@@ -87,12 +79,10 @@ async def test_a_deactivated_gang_runs_again_once_its_annotation_is_removed() ->
 
 
 async def test_the_limit_counts_from_the_start_also_for_the_next_leader() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         job(world, "alone", "team", cpu=1, labels=for_seconds(60))
         await asyncio.sleep(40)
-    after = TermWorld(cluster=world.cluster)
-    async with after.running():
+    async with TermWorld(cluster=world.cluster).running() as after:
         await asyncio.sleep(15)
         assert bound(after) == ["alone"]
         await asyncio.sleep(10)
@@ -103,8 +93,7 @@ async def test_the_limit_counts_from_the_start_also_for_the_next_leader() -> Non
 
 async def test_a_gang_that_starts_again_has_its_whole_limit_once_more() -> None:
     """Its new pod starts at once, so the condition ``Admitted`` may be True all the time."""
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         gang(world, "g", "team", 1, cpu=1, labels=for_seconds(60))
         await asyncio.sleep(40)
         world.cluster.delete("Pod", "default/g-0")
@@ -112,8 +101,7 @@ async def test_a_gang_that_starts_again_has_its_whole_limit_once_more() -> None:
         job(world, "again", "team", cpu=1, spec=spec, labels=for_seconds(60))
         await asyncio.sleep(50)
         assert bound(world) == ["again"]
-    after = TermWorld(cluster=world.cluster)
-    async with after.running():
+    async with TermWorld(cluster=world.cluster).running() as after:
         await asyncio.sleep(5)
         assert bound(after) == ["again"]
         await asyncio.sleep(10)
@@ -121,8 +109,7 @@ async def test_a_gang_that_starts_again_has_its_whole_limit_once_more() -> None:
 
 
 async def test_pods_that_outlive_their_deadline_are_evicted_and_not_deactivated() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         gang(world, "g", "team", 1, cpu=1, spec={"activeDeadlineSeconds": 30})
         await asyncio.sleep(29)
         assert bound(world) == ["g-0"]
@@ -135,8 +122,7 @@ async def test_pods_that_outlive_their_deadline_are_evicted_and_not_deactivated(
 
 
 async def test_a_unit_that_may_be_admitted_again_at_once_is_not_said_to_wait() -> None:
-    world = a_world()
-    async with world.running():
+    async with a_world().running() as world:
         gang(world, "g", "team", 1, cpu=1, spec={"activeDeadlineSeconds": 30})
         await asyncio.sleep(32)
         group = world.cluster.object("PodGroup", "default/g")
@@ -150,8 +136,7 @@ async def test_a_unit_that_may_be_admitted_again_at_once_is_not_said_to_wait() -
 
 
 async def test_a_queue_may_have_a_default_and_a_longest_execution_time() -> None:
-    world = a_world(**{DEFAULT_EXEC_TIME: "20", LONGEST_EXEC_TIME: "50"})
-    async with world.running():
+    async with a_world(**{DEFAULT_EXEC_TIME: "20", LONGEST_EXEC_TIME: "50"}).running() as world:
         job(world, "silent", "team", cpu=1)
         job(world, "short", "team", cpu=1, labels=for_seconds(35))
         job(world, "long", "team", cpu=1, labels=for_seconds(900))
