@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -176,6 +177,18 @@ def gang(
     of_pods = requests.pop("pod_priority", priority)
     for index in range(count):
         job(world, f"{name}-{index}", queue, of_pods, spec=dict(spec), **requests)
+
+
+async def job_and_wait(world: TermWorld, *args: Any, **requests: Any) -> None:
+    """``job``, and a second in which the leader decides."""
+    job(world, *args, **requests)
+    await asyncio.sleep(1)
+
+
+async def gang_and_wait(world: TermWorld, *args: Any, **requests: Any) -> None:
+    """``gang``, and a second in which the leader decides."""
+    gang(world, *args, **requests)
+    await asyncio.sleep(1)
 
 
 def one_node(team: Quotas | None = None, **queue: Any) -> TermWorld:

@@ -9,7 +9,16 @@ import pytest
 from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME
 from podsched.ask.queues.waiting import explain_admission
 from podsched.v1.scheduling_pb2 import QueueAdmission
-from support.queues import big_node, cluster_queue, flavor, gang, job, message
+from support.queues import (
+    big_node,
+    cluster_queue,
+    flavor,
+    gang,
+    gang_and_wait,
+    job,
+    job_and_wait,
+    message,
+)
 from support.term_world import TermWorld
 
 pytestmark = pytest.mark.looptime
@@ -36,8 +45,7 @@ async def test_a_shortage_says_how_much_is_missing_and_which_queue_borrows_it() 
     cluster_queue(world, "lender", {"cpu": 4}, cohort="all")
     cluster_queue(world, "borrower", {"cpu": 2}, cohort="all")
     async with world.running():
-        job(world, "big", "borrower", cpu=5)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "big", "borrower", cpu=5)
         job(world, "late", "lender", cpu=3)
         found = await why(world, "pod:late")
         assert found.sentence == (
@@ -51,8 +59,7 @@ async def test_the_quota_that_is_told_lets_the_unit_start() -> None:
     world = two_nodes()
     queue = cluster_queue(world, "team", {"cpu": 4})
     async with world.running():
-        job(world, "a", "team", cpu=3)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "a", "team", cpu=3)
         job(world, "b", "team", cpu=3)
         found = await why(world, "pod:b")
         assert list(found.changes) == ["nominalQuota of ClusterQueue team: default/cpu=6 (+2)"]
@@ -66,8 +73,7 @@ async def test_the_priority_that_is_told_is_the_lowest_that_finds_victims() -> N
     world = two_nodes()
     cluster_queue(world, "team", {"cpu": 4}, within="LowerPriority")
     async with world.running():
-        job(world, "a", "team", cpu=3, priority=5)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "a", "team", cpu=3, priority=5)
         job(world, "b", "team", cpu=3, priority=2)
         found = await why(world, "pod:b")
         assert list(found.changes)[1:] == ["priority 6: it would then preempt others"]
@@ -98,8 +104,7 @@ async def test_a_gang_that_grows_is_not_told_to_preempt_itself() -> None:
     world = two_nodes()
     cluster_queue(world, "team", {"cpu": 2}, within="LowerPriority")
     async with world.running():
-        gang(world, "train", "team", 2, cpu=1)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "train", "team", 2, cpu=1)
         job(world, "late", "team", cpu=1, spec={"schedulingGroup": {"podGroupName": "train"}})
         found = await why(world, "train")
         assert list(found.changes) == ["nominalQuota of ClusterQueue team: default/cpu=3 (+1)"]
@@ -189,10 +194,8 @@ async def test_a_unit_that_would_delay_a_promised_start_is_told_so() -> None:
     world = two_nodes()
     cluster_queue(world, "team", {"cpu": 16}, annotations={BACKFILL: "EASY"})
     async with world.running():
-        job(world, "a", "team", cpu=8, labels={MAX_EXEC_TIME: "60"})
-        await asyncio.sleep(1)
-        gang(world, "wide", "team", 2, cpu=8)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "a", "team", cpu=8, labels={MAX_EXEC_TIME: "60"})
+        await gang_and_wait(world, "wide", "team", 2, cpu=8)
         job(world, "endless", "team", cpu=8)
         found = await why(world, "pod:endless")
         assert found.sentence == (
@@ -205,10 +208,8 @@ async def test_a_unit_is_told_for_whom_a_node_is_kept_that_has_room() -> None:
     world = two_nodes()
     cluster_queue(world, "team", {"cpu": 99}, annotations={BACKFILL: "EASY"})
     async with world.running():
-        job(world, "a", "team", cpu=8, labels={MAX_EXEC_TIME: "60"})
-        await asyncio.sleep(1)
-        gang(world, "wide", "team", 2, cpu=8)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "a", "team", cpu=8, labels={MAX_EXEC_TIME: "60"})
+        await gang_and_wait(world, "wide", "team", 2, cpu=8)
         job(world, "endless", "team", cpu=8)
         found = await why(world, "pod:endless")
         where = (

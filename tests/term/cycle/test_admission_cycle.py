@@ -26,7 +26,9 @@ from support.queues import (
     condition,
     flavor,
     gang,
+    gang_and_wait,
     job,
+    job_and_wait,
     local_queue,
     message,
     one_node,
@@ -39,10 +41,8 @@ pytestmark = pytest.mark.looptime
 
 async def test_a_pod_of_a_queue_starts_within_its_quota_and_the_next_waits_for_a_release() -> None:
     async with one_node({"cpu": 4}).running() as world:
-        job(world, "a", "team", cpu=3)
-        await asyncio.sleep(1)
-        job(world, "b", "team", cpu=3)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "a", "team", cpu=3)
+        await job_and_wait(world, "b", "team", cpu=3)
         assert bound(world) == ["a"]
         assert usage(world, "team") == {"default/cpu": 3000}
         assert message(world, "b") == (
@@ -68,8 +68,7 @@ async def test_a_unit_is_not_tried_after_a_release_of_something_else_than_it_lac
     async with one_node({"cpu": 6, "gpu": 1}).running() as world:
         job(world, "ends", "team", cpu=2)
         job(world, "gpu", "team", gpu=1)
-        job(world, "waits", "team", cpu=1, gpu=1)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "waits", "team", cpu=1, gpu=1)
         assert bound(world) == ["ends", "gpu"]
         tried.clear()
         world.cluster.delete("Pod", "default/ends")
@@ -82,10 +81,8 @@ async def test_a_unit_is_not_tried_after_a_release_of_something_else_than_it_lac
 
 async def test_an_attempt_of_a_unit_that_waits_for_its_victims_is_no_error() -> None:
     async with one_node({"cpu": 4}, within="LowerPriority").running() as world:
-        job(world, "low", "team", cpu=3, spec={"terminationGracePeriodSeconds": 30})
-        await asyncio.sleep(1)
-        job(world, "high", "team", 5, cpu=3)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "low", "team", cpu=3, spec={"terminationGracePeriodSeconds": 30})
+        await job_and_wait(world, "high", "team", 5, cpu=3)
         request = ExplainRequest(namespace="default", name="high")
         answer = explain_live(world.state, request, Clock(world.clock(), world.clock()))
         assert answer is not None
@@ -106,8 +103,7 @@ async def test_a_namespace_may_require_that_its_pods_are_in_queues(required: lis
     big_node(world, "n1")
     async with world.running():
         world.pod("free")
-        job(world, "queued", "team", cpu=1)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "queued", "team", cpu=1)
         assert bound(world) == []
         assert message(world, "free") == (
             "pods of namespace default have to be in a queue: set the label "
@@ -138,8 +134,7 @@ async def test_without_any_queue_the_label_means_nothing() -> None:
     world = TermWorld()
     big_node(world, "n1")
     async with world.running():
-        job(world, "a", "team", cpu=1)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "a", "team", cpu=1)
         assert bound(world) == ["a"]
 
 
@@ -155,10 +150,8 @@ async def test_a_namespace_can_have_a_default_queue() -> None:
 
 async def test_a_gang_is_admitted_as_a_whole_or_not_at_all() -> None:
     async with one_node({"cpu": 4}).running() as world:
-        gang(world, "small", "team", 3, cpu=1)
-        await asyncio.sleep(1)
-        gang(world, "large", "team", 2, cpu=1)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "small", "team", 3, cpu=1)
+        await gang_and_wait(world, "large", "team", 2, cpu=1)
         assert bound(world) == ["small-0", "small-1", "small-2"]
         assert condition(world, "small") == (
             "True",
@@ -178,10 +171,8 @@ async def test_a_gang_is_admitted_as_a_whole_or_not_at_all() -> None:
 
 async def test_a_gang_with_a_minimum_is_admitted_in_part_and_the_rest_follows() -> None:
     async with one_node({"cpu": 3}).running() as world:
-        job(world, "first", "team", cpu=1)
-        await asyncio.sleep(1)
-        gang(world, "g", "team", 3, min_count=1, cpu=1)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "first", "team", cpu=1)
+        await gang_and_wait(world, "g", "team", 3, min_count=1, cpu=1)
         assert bound(world) == ["first", "g-0", "g-1"]
         world.cluster.delete("Pod", "default/first")
         await asyncio.sleep(1)
@@ -203,8 +194,7 @@ async def test_a_gang_of_two_shapes_needs_quota_for_all_its_pods_in_spite_of_its
 
 async def test_a_gang_that_runs_grows_as_far_as_quota_allows_and_shrinks_at_once() -> None:
     async with one_node({"cpu": 4}).running() as world:
-        gang(world, "g", "team", 2, cpu=1)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 2, cpu=1)
         more = {"schedulingGroup": {"podGroupName": "g"}}
         for name in ("g-2", "g-3", "g-4"):
             job(world, name, "team", cpu=1, spec=dict(more))
@@ -213,8 +203,7 @@ async def test_a_gang_that_runs_grows_as_far_as_quota_allows_and_shrinks_at_once
         assert condition(world, "g", "Admitted")[0] == "True"
         assert condition(world, "g")[0] == "True"
         assert "insufficient unused quota for cpu" in message(world, "g-4")
-        job(world, "other", "team", 1, cpu=2)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "other", "team", 1, cpu=2)
         for name in ("g-3", "g-4"):
             world.cluster.delete("Pod", f"default/{name}")
         await asyncio.sleep(1)
@@ -229,8 +218,7 @@ async def test_a_gang_that_runs_grows_as_far_as_quota_allows_and_shrinks_at_once
 async def test_a_gang_whose_pods_all_terminate_starts_anew_once_they_are_gone() -> None:
     async with one_node({"cpu": 8}).running() as world:
         spec = {"terminationGracePeriodSeconds": 30, "schedulingGroup": {"podGroupName": "g"}}
-        gang(world, "g", "team", 2, cpu=1, spec=dict(spec))
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 2, cpu=1, spec=dict(spec))
         old = [EvictRequest(namespace="default", name=name) for name in ("g-0", "g-1")]
         await world.cluster.evict_pods(old, fence=world.fence)
         for name in ("g-2", "g-3"):
@@ -360,8 +348,7 @@ async def test_a_flavor_gets_only_pods_that_fit_on_its_nodes() -> None:
     cluster_queue(world, "team", None, {"spot": {"cpu": 8}, "demand": {"cpu": 8}})
     async with world.running():
         for name in ("a", "b"):
-            job(world, name, "team", cpu=1)
-            await asyncio.sleep(1)
+            await job_and_wait(world, name, "team", cpu=1)
         assert world.nodes_of("a", "b") == ["s1", "d1"]
         assert usage(world, "team") == {"spot/cpu": 1000, "demand/cpu": 1000}
         written = world.stored("b").metadata.annotations["podsched.io/flavors"]
@@ -536,8 +523,7 @@ async def test_flavors_keep_their_nodes_in_a_profile_without_topology_placements
     flavor(world, "spot", kind="spot")
     cluster_queue(world, "team", None, {"spot": {"cpu": 80}})
     async with world.running():
-        gang(world, "g", "team", 9, min_count=1, cpu=1)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 9, min_count=1, cpu=1)
         nodes = {pod.spec.node_name for name in bound(world) if (pod := world.stored(name))}
         assert nodes == {"s1"}
 
@@ -551,8 +537,7 @@ async def test_room_on_the_nodes_of_a_later_flavor_is_noticed() -> None:
     cluster_queue(world, "team", None, {"spot": {"cpu": 8}, "demand": {"cpu": 8}})
     async with world.running():
         world.pod("outside", cpu="8", nodeName="d1")
-        gang(world, "g", "team", 2, cpu=1)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 2, cpu=1)
         assert bound(world) == ["outside"]
         world.cluster.delete("Pod", "default/outside")
         await asyncio.sleep(15)
@@ -565,8 +550,7 @@ async def test_quota_without_room_on_nodes_is_not_reserved() -> None:
     flavor(world)
     cluster_queue(world, "team", {"cpu": 8})
     async with world.running():
-        gang(world, "g", "team", 3, cpu=1)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 3, cpu=1)
         assert bound(world) == []
         assert usage(world, "team") == {}
         assert condition(world, "g")[:2] == ("False", "TopologyPlacementFailed")
@@ -583,8 +567,7 @@ async def test_a_new_leader_counts_what_runs_by_the_flavors_that_were_written() 
     cluster_queue(world, "team", None, {"one": {"cpu": 1}, "two": {"cpu": 1}})
     async with world.running():
         for name in ("a", "b", "c"):
-            job(world, name, "team", cpu=1)
-            await asyncio.sleep(1)
+            await job_and_wait(world, name, "team", cpu=1)
     world.cluster.delete("Pod", "default/a")
     async with TermWorld(cluster=world.cluster).running() as after:
         await asyncio.sleep(1)
@@ -595,8 +578,7 @@ async def test_a_new_leader_counts_what_runs_by_the_flavors_that_were_written() 
 
 async def test_queues_that_come_later_gate_what_waits_and_let_it_go_when_they_leave() -> None:
     async with TermWorld().running() as world:
-        job(world, "a", "team", cpu=1)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "a", "team", cpu=1)
         flavor(world)
         cluster_queue(world, "team", {"cpu": 0})
         big_node(world, "n1")
@@ -616,16 +598,14 @@ async def test_a_pod_whose_queue_cannot_admit_says_so(queue: str, reason: str) -
     world = one_node()
     cluster_queue(world, "held", {"cpu": 4}, stop="Hold")
     async with world.running():
-        job(world, "a", queue, cpu=1)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "a", queue, cpu=1)
         assert bound(world) == []
         assert message(world, "a") == reason
 
 
 async def test_the_queue_of_a_group_is_that_of_its_label() -> None:
     async with one_node({"cpu": 4}).running() as world:
-        gang(world, "g", "team", 2, cpu=1, labels={QUEUE: "other"})
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 2, cpu=1, labels={QUEUE: "other"})
         assert bound(world) == ["g-0", "g-1"]
         assert usage(world, "team") == {"default/cpu": 2000}
 
@@ -662,8 +642,7 @@ async def test_of_two_heads_with_quota_one_gets_the_last_node_and_the_other_no_q
 
 async def test_a_terminating_pod_uses_its_quota_and_node_until_it_is_gone() -> None:
     async with one_node({"gpu": 8}).running() as world:
-        job(world, "old", "team", gpu=8, spec={"terminationGracePeriodSeconds": 30})
-        await asyncio.sleep(1)
+        await job_and_wait(world, "old", "team", gpu=8, spec={"terminationGracePeriodSeconds": 30})
         job(world, "new", "team", gpu=8)
         request = EvictRequest(namespace="default", name="old")
         await world.cluster.evict_pods([request], fence=world.fence)
@@ -689,8 +668,7 @@ async def test_a_gang_that_only_affinity_or_ports_keep_apart_gets_no_quota(
 ) -> None:
     """Two members have to be on two nodes, and one is free."""
     async with one_node({"cpu": 8}).running() as world:
-        gang(world, "g", "team", 2, cpu=1, **apart)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 2, cpu=1, **apart)
         assert bound(world) == []
         assert usage(world, "team") == {}
         assert condition(world, "g")[:2] == ("False", "TopologyPlacementFailed")
@@ -723,7 +701,6 @@ async def test_a_unit_whose_pods_cannot_be_popped_does_not_keep_passing_the_gate
     monkeypatch.setattr(world.state.queue.attempts, "pop_members", failing)
     with pytest.raises(IndexError):
         async with world.running():
-            job(world, "a", "team", cpu=3)
-            await asyncio.sleep(1)
+            await job_and_wait(world, "a", "team", cpu=3)
     assert passing == ["default/pod:a"]
     assert world.state.admission.gate._passing == ""

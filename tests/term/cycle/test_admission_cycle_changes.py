@@ -11,7 +11,17 @@ import pytest
 from podsched.api.objects import ClusterQueue
 from podsched.queues.objects import Workload
 from podsched.term.admission.turns import Turns
-from support.queues import GPU, QUEUE, big_node, bound, cluster_queue, flavor, job, message
+from support.queues import (
+    GPU,
+    QUEUE,
+    big_node,
+    bound,
+    cluster_queue,
+    flavor,
+    job,
+    job_and_wait,
+    message,
+)
 from support.term_world import TermWorld
 
 pytestmark = pytest.mark.looptime
@@ -94,8 +104,7 @@ async def test_a_new_node_has_only_units_tried_that_it_may_help(tried: list[str]
 async def test_events_are_not_missed_once_the_unit_is_gone_that_waited_for_them() -> None:
     async with _world().running() as world:
         for name in ("p", "q"):
-            job(world, name, "a", cpu=2, spec=_NO_NODE)
-            await asyncio.sleep(1)
+            await job_and_wait(world, name, "a", cpu=2, spec=_NO_NODE)
         world.cluster.delete("Pod", "default/p")
         await asyncio.sleep(1)
         big_node(world, "m", labels={"x": "y"})
@@ -105,10 +114,8 @@ async def test_events_are_not_missed_once_the_unit_is_gone_that_waited_for_them(
 
 async def test_once_the_head_of_a_strict_queue_is_gone_the_next_one_is_tried() -> None:
     async with _world(strategy="StrictFIFO").running() as world:
-        job(world, "head", "a", cpu=20)
-        await asyncio.sleep(1)
-        job(world, "next", "a", cpu=1)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "head", "a", cpu=20)
+        await job_and_wait(world, "next", "a", cpu=1)
         assert bound(world) == []
         world.cluster.delete("Pod", "default/head")
         await asyncio.sleep(1)
@@ -119,10 +126,8 @@ async def test_a_strict_head_that_changes_keeps_its_quota_and_has_no_other_unit_
     tried: list[str],
 ) -> None:
     async with _world(strategy="StrictFIFO").running() as world:
-        job(world, "runs", "b", gpu=4)
-        await asyncio.sleep(1)
-        job(world, "head", "a", gpu=8)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "runs", "b", gpu=4)
+        await job_and_wait(world, "head", "a", gpu=8)
         job(world, "borrows", "b", gpu=4)
         await _others_wait(world)
         tried.clear()
@@ -140,12 +145,9 @@ async def test_quota_of_a_strict_head_that_moves_to_another_queue_goes_to_others
     world = _world(strategy="StrictFIFO")
     cluster_queue(world, "empty")
     async with world.running():
-        job(world, "runs", "b", gpu=4)
-        await asyncio.sleep(1)
-        job(world, "head", "a", gpu=8)
-        await asyncio.sleep(1)
-        job(world, "borrows", "b", gpu=4)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "runs", "b", gpu=4)
+        await job_and_wait(world, "head", "a", gpu=8)
+        await job_and_wait(world, "borrows", "b", gpu=4)
         assert bound(world) == ["runs"]
         world.change("head", lambda pod: pod.metadata.labels.update({QUEUE: "empty"}))
         await asyncio.sleep(1)
@@ -162,8 +164,7 @@ async def test_a_queue_that_is_being_deleted_admits_nothing() -> None:
         world.cluster.update(item)
         await asyncio.sleep(1)
         job(world, "p", "a", cpu=1)
-        job(world, "q", "b", cpu=1)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "q", "b", cpu=1)
         assert bound(world) == ["q"]
         assert message(world, "p") == "ClusterQueue a is inactive"
         world.check()

@@ -21,7 +21,9 @@ from support.queues import (
     condition,
     flavor,
     gang,
+    gang_and_wait,
     job,
+    job_and_wait,
     message,
     one_node,
     priority_class,
@@ -97,8 +99,7 @@ async def test_what_victims_free_is_kept_for_the_unit_that_waits_for_them() -> N
     async with world.running():
         grace = {"terminationGracePeriodSeconds": 30}
         for name in ("b1", "b2"):
-            job(world, name, "b", gpu=4, spec=dict(grace))
-            await asyncio.sleep(1)
+            await job_and_wait(world, name, "b", gpu=4, spec=dict(grace))
         gang(world, "mine", "a", 2, gpu=2)
         await asyncio.sleep(2)
         assert condition(world, "mine")[:2] == ("False", "WaitingForPreemptedWorkloads")
@@ -122,8 +123,7 @@ async def test_a_budget_protects_a_unit_from_preemption() -> None:
     world.budget("keep", 0, app="kept")
     async with world.running():
         job(world, "kept", "team", 0, gpu=1, labels={"app": "kept"})
-        job(world, "other", "team", 1, gpu=1)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "other", "team", 1, gpu=1)
         job(world, "new", "team", 10, gpu=1)
         await asyncio.sleep(15)
         assert bound(world) == ["kept", "new"]
@@ -140,8 +140,7 @@ async def test_no_one_takes_the_quota_that_the_first_of_two_victims_frees() -> N
         for name in ("b1", "b2"):
             job(world, name, "b", gpu=4, spec={"terminationGracePeriodSeconds": 30})
         await asyncio.sleep(1)
-        job(world, "mine", "a", gpu=8)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "mine", "a", gpu=8)
         on_nodes = [pod for pod in all_pods(world) if pod.spec.node_name]
         assert [is_terminating(pod) for pod in on_nodes] == [True, True]
         world.cluster.delete("Pod", "default/b1")
@@ -165,8 +164,7 @@ async def test_a_unit_that_is_tried_before_its_victims_are_gone_keeps_its_quota(
     cluster_queue(world, "a", {"cpu": 4}, cohort="all", within=low, reclaim=low, borrow=low)
     cluster_queue(world, "b", {"cpu": 4}, cohort="all")
     async with world.running():
-        job(world, "low", "a", cpu=3, spec={"terminationGracePeriodSeconds": 30})
-        await asyncio.sleep(1)
+        await job_and_wait(world, "low", "a", cpu=3, spec={"terminationGracePeriodSeconds": 30})
         job(world, "big", "a", 5, cpu=7)
         await asyncio.sleep(5)
         job(world, "other", "b", cpu=2)
@@ -189,10 +187,8 @@ async def test_a_nomination_for_one_flavor_does_not_lead_to_its_node_on_another(
     quotas = {"blue": {"gpu": 8}, "red": {"gpu": 8}}
     team = cluster_queue(world, "team", None, quotas, within="LowerPriority")
     async with world.running():
-        job(world, "old", "team", gpu=8, spec={"terminationGracePeriodSeconds": 30})
-        await asyncio.sleep(1)
-        job(world, "new", "team", 10, gpu=8)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "old", "team", gpu=8, spec={"terminationGracePeriodSeconds": 30})
+        await job_and_wait(world, "new", "team", 10, gpu=8)
         assert world.stored("new").status.nominated_node_name == "n-blue"
         team.spec.resource_groups[0].flavors[0].resources[0].nominal_quota = "0"
         world.cluster.update(team)
@@ -211,11 +207,9 @@ async def test_a_unit_that_can_preempt_no_more_keeps_no_node_from_others() -> No
     team = cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
     cluster_queue(world, "other", {"gpu": 8})
     async with world.running():
-        job(world, "old", "team", gpu=8, spec={"terminationGracePeriodSeconds": 30})
-        await asyncio.sleep(1)
+        await job_and_wait(world, "old", "team", gpu=8, spec={"terminationGracePeriodSeconds": 30})
         job(world, "important", "team", 10, gpu=8)
-        job(world, "patient", "other", 5, gpu=8)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "patient", "other", 5, gpu=8)
         assert world.stored("important").status.nominated_node_name == "n1"
         team.spec.resource_groups[0].flavors[0].resources[0].nominal_quota = "0"
         world.cluster.update(team)
@@ -229,16 +223,13 @@ async def test_the_rest_of_a_gang_that_cannot_start_any_more_keeps_no_node_from_
     world = one_node({"gpu": 8}, within="LowerPriority", strategy="StrictFIFO")
     cluster_queue(world, "other", {"gpu": 8})
     async with world.running():
-        job(world, "old", "team", gpu=4, spec={"terminationGracePeriodSeconds": 30})
-        await asyncio.sleep(1)
-        gang(world, "g", "team", 2, 2, 10, gpu=2)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "old", "team", gpu=4, spec={"terminationGracePeriodSeconds": 30})
+        await gang_and_wait(world, "g", "team", 2, 2, 10, gpu=2)
         job(world, "g-2", "team", 10, gpu=2, spec={"schedulingGroup": {"podGroupName": "g"}})
         await asyncio.sleep(1)
         assert bound(world) == ["g-0", "g-1", "old"]
         assert world.stored("g-2").status.nominated_node_name == "n1"
-        job(world, "patient", "other", gpu=8)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "patient", "other", gpu=8)
         for name in ("g-0", "g-1", "old"):
             world.cluster.delete("Pod", f"default/{name}")
         await asyncio.sleep(20)
@@ -259,8 +250,7 @@ async def test_victims_that_cannot_be_evicted_are_tried_again_once_a_second() ->
 
     world.cluster.evict_pods = unwilling  # type: ignore[method-assign]
     async with world.running():
-        job(world, "old", "team", gpu=8)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "old", "team", gpu=8)
         job(world, "new", "team", 10, gpu=8)
         await asyncio.sleep(2.5)
         assert calls == 3
@@ -279,8 +269,7 @@ async def test_a_unit_is_a_candidate_again_when_that_which_waited_for_it_is_gone
 
     world.cluster.evict_pods = unwilling  # type: ignore[method-assign]
     async with world.running():
-        job(world, "old", "team", gpu=8)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "old", "team", gpu=8)
         job(world, "new", "team", 10, gpu=8)
         await asyncio.sleep(0.5)
         world.cluster.delete("Pod", "default/new")
@@ -305,10 +294,8 @@ async def test_what_all_victims_have_freed_goes_to_the_unit_that_waited_for_them
             grace = {"terminationGracePeriodSeconds": 30}
             job(world, name, "b", -1, gpu=4, spec=grace)
         await asyncio.sleep(1)
-        job(world, "mine", "a", gpu=8)
-        await asyncio.sleep(1)
-        job(world, "b3", "b", 100, gpu=4)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "mine", "a", gpu=8)
+        await job_and_wait(world, "b3", "b", 100, gpu=4)
         for name in ("b1", "b2"):
             assert is_terminating(world.stored(name))
             world.cluster.delete("Pod", f"default/{name}")
@@ -325,11 +312,9 @@ async def test_a_gang_that_is_evicted_in_part_does_not_grow_until_all_of_it_is_g
     cluster_queue(world, "b", {"gpu": 8}, cohort="all")
     async with world.running():
         grace = {"terminationGracePeriodSeconds": 30}
-        gang(world, "g", "b", 3, min_count=1, gpu=8, spec=grace)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "b", 3, min_count=1, gpu=8, spec=grace)
         assert bound(world) == ["g-0", "g-1"]
-        job(world, "new", "a", gpu=8)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "new", "a", gpu=8)
         assert all(is_terminating(world.stored(name)) for name in ("g-0", "g-1"))
         world.cluster.delete("Pod", "default/g-0")
         await asyncio.sleep(5)
@@ -347,13 +332,10 @@ async def test_what_victims_have_freed_is_not_kept_once_another_unit_blocks_the_
     cluster_queue(world, "b", {"gpu": 4}, cohort="all")
     async with world.running():
         for name in ("b1", "b2"):
-            job(world, name, "b", gpu=4, spec={"terminationGracePeriodSeconds": 30})
-            await asyncio.sleep(1)
-        job(world, "mine", "a", gpu=4)
-        await asyncio.sleep(1)
+            await job_and_wait(world, name, "b", gpu=4, spec={"terminationGracePeriodSeconds": 30})
+        await job_and_wait(world, "mine", "a", gpu=4)
         job(world, "huge", "a", 10, gpu=8)
-        job(world, "b3", "b", gpu=4)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "b3", "b", gpu=4)
         [victim] = [pod.metadata.name for pod in all_pods(world) if is_terminating(pod)]
         assert "b3" not in bound(world)
         world.cluster.delete("Pod", f"default/{victim}")
@@ -375,8 +357,7 @@ async def test_a_flavor_without_victims_is_followed_by_the_next_one(strategy: st
     lent = {"blue": {"cpu": 0, "gpu": 4}, "red": {"cpu": 0, "gpu": 0}}
     cluster_queue(world, "b", None, lent, cohort="all")
     async with world.running():
-        job(world, "borrower", "b", cpu=2, gpu=0)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "borrower", "b", cpu=2, gpu=0)
         job(world, "new", "a", cpu=4, gpu=2)
         await asyncio.sleep(5)
         assert world.nodes_of("borrower", "new") == ["n-blue", "n-red"]
@@ -401,8 +382,7 @@ async def test_victims_on_a_flavor_come_before_room_on_the_next_if_the_queue_say
     cluster_queue(world, "a", None, quotas, cohort="all", within="LowerPriority", **fungibility)
     cluster_queue(world, "lender", None, {"red": {"cpu": 4}}, cohort="all")
     async with world.running():
-        job(world, "low", "a", cpu=4)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "low", "a", cpu=4)
         job(world, "high", "a", 10, cpu=4)
         await asyncio.sleep(5)
         assert world.nodes_of("high") == ["n-blue"]
@@ -419,8 +399,7 @@ async def test_victims_on_a_flavor_with_quota_come_before_those_on_one_without()
     world.pod("outside", cpu="4", on="n-red")
     async with world.running():
         for name in ("low-blue", "low-red"):
-            job(world, name, "a", cpu=4)
-            await asyncio.sleep(1)
+            await job_and_wait(world, name, "a", cpu=4)
         assert world.nodes_of("low-blue", "low-red") == ["n-blue", "n-red"]
         job(world, "high", "a", 10, cpu=4)
         await asyncio.sleep(5)
@@ -429,8 +408,7 @@ async def test_victims_on_a_flavor_with_quota_come_before_those_on_one_without()
 
 async def test_a_gang_evicts_for_all_of_its_pods_before_it_starts_with_fewer() -> None:
     async with one_node({"cpu": 4}, within="LowerPriority").running() as world:
-        job(world, "low", "team", cpu=2, spec={"terminationGracePeriodSeconds": 30})
-        await asyncio.sleep(1)
+        await job_and_wait(world, "low", "team", cpu=2, spec={"terminationGracePeriodSeconds": 30})
         gang(world, "g", "team", 4, 1, priority=10, cpu=1)
         await asyncio.sleep(5)
         assert is_terminating(world.stored("low"))
@@ -447,8 +425,7 @@ async def test_a_gang_that_nodes_hold_only_a_part_of_evicts_for_that_part() -> N
         only[name] = {"nodeSelector": {"kubernetes.io/hostname": name}}
     async with world.running():
         job(world, "low", "team", 0, cpu=3, spec=only["n1"])
-        job(world, "mid", "team", 1, cpu=5, spec=only["n2"])
-        await asyncio.sleep(1)
+        await job_and_wait(world, "mid", "team", 1, cpu=5, spec=only["n2"])
         gang(world, "g", "team", 4, 2, priority=2, cpu=1, spec=only["n1"])
         await asyncio.sleep(5)
         assert bound(world) == ["g-0", "g-1", "g-2", "mid"]
@@ -477,8 +454,7 @@ async def test_two_heads_of_a_cycle_may_have_the_same_victims_in_mind() -> None:
         cluster_queue(world, name, {"gpu": 4}, cohort="all", reclaim="Any")
     cluster_queue(world, "c", {"gpu": 0}, cohort="all")
     async with world.running():
-        job(world, "big", "c", gpu=8, spec={"terminationGracePeriodSeconds": 5})
-        await asyncio.sleep(1)
+        await job_and_wait(world, "big", "c", gpu=8, spec={"terminationGracePeriodSeconds": 5})
         for name in ("a", "b"):
             job(world, f"of-{name}", name, gpu=4)
         await asyncio.sleep(1)
@@ -501,8 +477,7 @@ async def test_a_fault_in_a_try_without_victims_admits_nothing_beyond_the_quota(
 
     monkeypatch.setattr(PodGroupAttempt, "_place", broken)
     async with one_node({"cpu": 4}, within="LowerPriority").running() as world:
-        job(world, "low", "team", cpu=4)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "low", "team", cpu=4)
         job(world, "high", "team", 10, cpu=4)
         await asyncio.sleep(9)
         assert bound(world) == ["low"]
@@ -511,13 +486,11 @@ async def test_a_fault_in_a_try_without_victims_admits_nothing_beyond_the_quota(
 
 async def test_units_without_a_priority_class_have_the_one_called_default_if_it_exists() -> None:
     async with one_node({"cpu": 4}).running() as world:
-        job(world, "first", "team", cpu=4)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "first", "team", cpu=4)
         priority_class(world, "default", 50)
         priority_class(world, "low", 1)
         job(world, "low", "team", cpu=4, labels={PRIORITY: "low"})
-        job(world, "silent", "team", cpu=4)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "silent", "team", cpu=4)
         world.cluster.delete("Pod", "default/first")
         await asyncio.sleep(2)
         assert bound(world) == ["silent"]
@@ -529,19 +502,16 @@ async def test_a_gang_of_higher_workload_priority_is_tried_although_an_equal_was
     priority_class(world, "high", 100)
     cluster_queue(world, "team", {"cpu": 8}, within="LowerPriority")
     async with world.running():
-        job(world, "old", "team", 10, cpu=8)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "old", "team", 10, cpu=8)
         for name in ("low", "high"):
-            gang(world, name, "team", 2, cpu=4, group_labels={PRIORITY: name})
-            await asyncio.sleep(1)
+            await gang_and_wait(world, name, "team", 2, cpu=4, group_labels={PRIORITY: name})
         assert len(world.events("old", "Preempted")) == 1
         assert condition(world, "low")[1] == "WaitingForQuota"
 
 
 async def test_the_message_on_a_victim_names_the_job_that_it_makes_room_for() -> None:
     async with one_node({"cpu": 4}, within="LowerPriority").running() as world:
-        job(world, "low", "team", cpu=4)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "low", "team", cpu=4)
         owner = {"api_version": "batch/v1", "kind": "Job", "name": "sum", "uid": "uid-of-sum"}
         job(world, "of-job", "team", 5, cpu=4)
         world.change(
@@ -550,8 +520,7 @@ async def test_the_message_on_a_victim_names_the_job_that_it_makes_room_for() ->
         await asyncio.sleep(1)
         [told] = world.events("low", "Preempted")
         assert f"(UID: {world.stored('of-job').metadata.uid}, JobUID: uid-of-sum)" in told
-        job(world, "alone", "team", 9, cpu=4)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "alone", "team", 9, cpu=4)
         [told] = world.events("of-job", "Preempted")
         uid = world.stored("alone").metadata.uid
         assert f"(UID: {uid}, JobUID: {uid})" in told

@@ -17,7 +17,9 @@ from support.queues import (
     condition,
     flavor,
     gang,
+    gang_and_wait,
     job,
+    job_and_wait,
     message,
     topology,
     usage,
@@ -54,11 +56,9 @@ def nodes(world: TermWorld, name: str) -> set[str]:
 
 async def test_a_required_level_keeps_all_pods_in_one_domain() -> None:
     async with racks().running() as world:
-        gang(world, "g", "team", 4, cpu=4, annotations={REQUIRED: BLOCK})
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 4, cpu=4, annotations={REQUIRED: BLOCK})
         assert nodes(world, "g") in ({"a1", "a2"}, {"b1", "b2"})
-        gang(world, "wide", "team", 5, cpu=4, annotations={REQUIRED: BLOCK})
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "wide", "team", 5, cpu=4, annotations={REQUIRED: BLOCK})
         assert nodes(world, "wide") == set()
         assert condition(world, "wide")[:2] == ("False", "TopologyPlacementFailed")
         assert usage(world, "team") == {"default/cpu": 16000}
@@ -88,8 +88,7 @@ async def test_racks_of_one_name_in_two_blocks_are_two_domains(asked: str, found
     flavor(world, "default", topology="racks")
     cluster_queue(world, "team", {"cpu": 100})
     async with world.running():
-        gang(world, "g", "team", 4, cpu=4, annotations={asked: RACK})
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 4, cpu=4, annotations={asked: RACK})
         assert nodes(world, "g") == found
 
 
@@ -104,10 +103,8 @@ async def test_a_gang_is_tried_again_when_a_pod_leaves_the_only_domain_of_its_fl
     cluster_queue(world, "other", None, {"blue": {"cpu": 8}})
     cluster_queue(world, "team", None, {"blue": {"cpu": 8}})
     async with world.running():
-        job(world, "first", "other", cpu=8)
-        await asyncio.sleep(1)
-        gang(world, "g", "team", 2, cpu=4, annotations={REQUIRED: BLOCK})
-        await asyncio.sleep(1)
+        await job_and_wait(world, "first", "other", cpu=8)
+        await gang_and_wait(world, "g", "team", 2, cpu=4, annotations={REQUIRED: BLOCK})
         assert nodes(world, "g") == set()
         world.cluster.delete("Pod", "default/first")
         await asyncio.sleep(60)
@@ -118,21 +115,17 @@ async def test_a_domain_that_is_filled_exactly_is_preferred() -> None:
     world = racks()
     world.pod("a", cpu="4", nodeName="a1")
     async with world.running():
-        gang(world, "g", "team", 3, cpu=4, annotations={REQUIRED: BLOCK})
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 3, cpu=4, annotations={REQUIRED: BLOCK})
         assert nodes(world, "g") == {"a1", "a2"}
 
 
 async def test_a_preferred_level_is_given_up_level_by_level() -> None:
     async with racks().running() as world:
-        gang(world, "rack", "team", 2, cpu=4, annotations={PREFERRED: RACK})
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "rack", "team", 2, cpu=4, annotations={PREFERRED: RACK})
         assert len(nodes(world, "rack")) == 1
-        gang(world, "block", "team", 4, cpu=4, annotations={PREFERRED: RACK})
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "block", "team", 4, cpu=4, annotations={PREFERRED: RACK})
         assert nodes(world, "block") in ({"a1", "a2"}, {"b1", "b2"})
-        gang(world, "rest", "team", 2, cpu=4, annotations={PREFERRED: RACK})
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "rest", "team", 2, cpu=4, annotations={PREFERRED: RACK})
         assert len(nodes(world, "rest")) == 1
 
 
@@ -165,8 +158,7 @@ async def test_pods_fill_few_domains(
     asked: dict[str, str], cpus: dict[str, int], count: int, found: dict[str, int]
 ) -> None:
     async with hosts(**cpus).running() as world:
-        gang(world, "g", "team", count, cpu=1, annotations=asked)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", count, cpu=1, annotations=asked)
         on = Counter(world.stored(name).spec.node_name for name in bound(world))
         assert on == found
 
@@ -182,8 +174,7 @@ async def test_how_many_pods_one_domain_has_room_for_is_told(
     count: int, cpu: int, why: str
 ) -> None:
     async with hosts(a1x=2, a2x=1, b1x=2).running() as world:
-        gang(world, "g", "team", count, cpu=cpu, annotations={REQUIRED: RACK})
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", count, cpu=cpu, annotations={REQUIRED: RACK})
         _, reason, told = condition(world, "g")
         assert reason == "TopologyPlacementFailed"
         assert told.startswith(f'topology "racks" {why}')
@@ -235,8 +226,7 @@ async def test_pods_that_cannot_fill_domains_are_tried_in_one_domain_after_anoth
         apart = {"labelSelector": {"matchLabels": {QUEUE: "team"}}, "topologyKey": HOST}
         required = "requiredDuringSchedulingIgnoredDuringExecution"
         spec = {"affinity": {"podAntiAffinity": {required: [apart]}}}
-        gang(world, "g", "team", 2, cpu=1, annotations={REQUIRED: RACK}, spec=spec)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 2, cpu=1, annotations={REQUIRED: RACK}, spec=spec)
         assert nodes(world, "g") == {"b1x", "b1y"}
 
 
@@ -246,11 +236,9 @@ async def test_the_annotation_may_be_on_the_pods_and_a_lone_pod_stays_in_the_top
             job(world, f"p{index}", "team", cpu=8)
         await asyncio.sleep(1)
         assert "outside" not in nodes(world, "p")
-        gang(world, "g", "team", 2, cpu=8)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 2, cpu=8)
         assert len(nodes(world, "g")) == 2
-        job(world, "none", "team", cpu=1)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "none", "team", cpu=1)
         assert nodes(world, "none") == set()
 
 
@@ -272,8 +260,7 @@ async def test_the_pods_of_a_slice_are_in_one_domain(
 ) -> None:
     async with hosts(**cpus).running() as world:
         annotations = {**asked, SLICES: RACK, SLICE_SIZE: "2"}
-        gang(world, "g", "team", count, cpu=1, annotations=annotations)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", count, cpu=1, annotations=annotations)
         assert Counter(world.stored(name).spec.node_name for name in bound(world)) == found
 
 
@@ -286,8 +273,7 @@ async def test_slices_of_several_layers_are_each_in_one_domain() -> None:
     """Block a has room for four pods, but its hosts have it in odd parts."""
     async with hosts(a1x=3, a1y=1, b1x=3, b1y=2).running() as world:
         annotations = {LAYERS: layers((RACK, 4), (HOST, 2))}
-        gang(world, "g", "team", 4, cpu=1, annotations=annotations)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 4, cpu=1, annotations=annotations)
         on = Counter(world.stored(name).spec.node_name for name in bound(world))
         assert on == {"b1x": 2, "b1y": 2}
 
@@ -298,8 +284,7 @@ async def test_slices_that_have_no_room_wait_until_a_pod_is_gone() -> None:
     world.pod("other", cpu="1", nodeName="a2x")
     async with world.running():
         annotations = {REQUIRED: BLOCK, SLICES: RACK, SLICE_SIZE: "2"}
-        gang(world, "g", "team", 4, cpu=1, annotations=annotations)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 4, cpu=1, annotations=annotations)
         why = 'topology "racks" allows to fit only 1 out of 2 slice(s)'
         assert condition(world, "g") == ("False", "TopologyPlacementFailed", why)
         world.cluster.delete("Pod", "default/other")
@@ -310,8 +295,7 @@ async def test_slices_that_have_no_room_wait_until_a_pod_is_gone() -> None:
 async def test_slices_wait_until_a_node_is_there() -> None:
     async with hosts(a1x=3, a2x=1).running() as world:
         annotations = {REQUIRED: BLOCK, SLICES: RACK, SLICE_SIZE: "2"}
-        gang(world, "g", "team", 4, cpu=1, annotations=annotations)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 4, cpu=1, annotations=annotations)
         assert nodes(world, "g") == set()
         big_node(world, "a2y", of={"cpu": "1"}, labels={BLOCK: "a", RACK: "a2"})
         await asyncio.sleep(60)
@@ -322,8 +306,7 @@ async def test_a_pod_that_is_made_again_completes_its_slice() -> None:
     """Rack a1 has the least room, so the pod would go there if it were of no slice."""
     async with hosts(a1x=2, a2x=2, b1x=1).running() as world:
         annotations = {SLICES: RACK, SLICE_SIZE: "2"}
-        gang(world, "g", "team", 4, cpu=1, annotations=annotations)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 4, cpu=1, annotations=annotations)
         left = world.stored("g-0").spec.node_name
         world.cluster.delete("Pod", "default/g-0")
         spec = {"schedulingGroup": {"podGroupName": "g"}}
@@ -405,8 +388,7 @@ async def test_members_beyond_whole_slices_wait() -> None:
     """Two of four pods are enough; the third has room, but not its slice."""
     async with hosts(a1x=3).running() as world:
         annotations = {REQUIRED: RACK, SLICES: RACK, SLICE_SIZE: "2"}
-        gang(world, "g", "team", 4, min_count=2, cpu=1, annotations=annotations)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 4, min_count=2, cpu=1, annotations=annotations)
         assert len(bound(world)) == 2
 
 
@@ -429,8 +411,7 @@ async def test_slices_that_cannot_be_placed_wait_and_say_why(
     annotations: dict[str, str], why: str
 ) -> None:
     async with hosts(a1x=4).running() as world:
-        gang(world, "g", "team", 2, cpu=1, annotations=annotations)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 2, cpu=1, annotations=annotations)
         assert bound(world) == []
         assert condition(world, "g") == ("False", "TopologyPlacementFailed", why)
 
@@ -439,8 +420,7 @@ async def test_a_flavor_without_the_level_of_slices_is_not_used() -> None:
     world = racks()
     annotations = {REQUIRED: BLOCK, SLICES: "example.com/row", SLICE_SIZE: "2"}
     async with world.running():
-        gang(world, "g", "team", 2, cpu=1, annotations=annotations)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 2, cpu=1, annotations=annotations)
         assert bound(world) == []
         assert "does not contain the requested level" in condition(world, "g")[2]
 
@@ -458,8 +438,7 @@ async def test_a_flavor_without_the_level_is_not_used(level: str, why: str) -> N
     cluster_queue(world, "other", None, {"plain": {"cpu": 8}})
     async with world.running():
         queue = "other" if level == RACK else "team"
-        gang(world, "g", queue, 1, cpu=1, annotations={REQUIRED: level})
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", queue, 1, cpu=1, annotations={REQUIRED: level})
         assert bound(world) == []
         assert condition(world, "g") == (
             "False",
@@ -474,8 +453,7 @@ async def test_the_number_of_pods_needs_no_flavor_with_a_topology() -> None:
     cluster_queue(world, "both", None, {"default": {"cpu": 16}}, {"plain": {"pods": 9}})
     async with world.running():
         gang(world, "g", "both", 2, cpu=4, annotations={REQUIRED: RACK})
-        gang(world, "small", "both", 2, annotations={REQUIRED: RACK})
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "small", "both", 2, annotations={REQUIRED: RACK})
         assert len(nodes(world, "g")) == 1
         assert usage(world, "both") == {"default/cpu": 8000, "plain/pods": 2}
         assert "the pods ask for a Topology" in condition(world, "small")[2]
@@ -487,8 +465,7 @@ async def test_pods_that_ask_for_any_level_use_no_flavor_without_a_topology() ->
     cluster_queue(world, "both", None, {"plain": {"cpu": 8}, "default": {"cpu": 8}})
     unconstrained = {"kueue.x-k8s.io/podset-unconstrained-topology": "True"}
     async with world.running():
-        gang(world, "g", "both", 2, cpu=4, annotations=unconstrained)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "both", 2, cpu=4, annotations=unconstrained)
         assert usage(world, "both") == {"default/cpu": 8000}
 
 
@@ -498,8 +475,7 @@ async def test_a_queue_whose_topology_is_missing_admits_nothing_until_it_is_ther
     flavor(world, "default", topology="racks")
     cluster_queue(world, "team", {"cpu": 8})
     async with world.running():
-        job(world, "p", "team", cpu=1)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "p", "team", cpu=1)
         assert message(world, "p") == "ClusterQueue team is inactive"
         topology(world, "racks", BLOCK)
         await asyncio.sleep(1)

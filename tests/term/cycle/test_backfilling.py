@@ -38,7 +38,9 @@ from support.queues import (
     condition,
     flavor,
     gang,
+    gang_and_wait,
     job,
+    job_and_wait,
     message,
     priority_class,
     topology,
@@ -84,6 +86,18 @@ def run_gang(
     gang(world, name, "team", count, cpu=cpu, labels=labels, spec=_NO_GRACE, **more)
 
 
+async def run_and_wait(world: TermWorld, *args: Any, **more: Any) -> None:
+    """``run``, and a second in which the leader decides."""
+    run(world, *args, **more)
+    await asyncio.sleep(1)
+
+
+async def run_gang_and_wait(world: TermWorld, *args: Any, **more: Any) -> None:
+    """``run_gang``, and a second in which the leader decides."""
+    run_gang(world, *args, **more)
+    await asyncio.sleep(1)
+
+
 _NO_GRACE = {"terminationGracePeriodSeconds": 0}
 
 
@@ -98,20 +112,18 @@ def promised(world: TermWorld, name: str) -> tuple[float, list[str]] | None:
     return datetime.fromisoformat(body["start"]).timestamp() - WALL, sorted(body["nodes"])
 
 
-def end(world: TermWorld, name: str) -> None:
-    """Let a pod succeed."""
-    found = world.cluster.object("Pod", f"default/{name}")
-    assert isinstance(found, Pod)
+async def end(world: TermWorld, name: str, seconds: float = 1) -> None:
+    """Let a pod succeed, and some seconds pass."""
+    found = world.stored(name)
     found.status.phase = "Succeeded"
     world.cluster.update(found)
+    await asyncio.sleep(seconds)
 
 
 async def test_a_blocked_unit_is_promised_a_start_on_nodes() -> None:
     async with a_world().running() as world:
-        run(world, "long", 6, 100)
-        await asyncio.sleep(1)
-        run(world, "wide", 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 6, 100)
+        await run_and_wait(world, "wide", 8, 50)
         assert bound(world) == ["long"]
         start, nodes = promised(world, "wide") or (0, [])
         assert 100 <= start <= 100 + SLACK + 2
@@ -132,8 +144,7 @@ async def test_an_annotation_that_is_nested_too_deeply_keeps_no_unit_from_starti
     running.metadata.annotations[name] = nested
     world.cluster.update(running)
     async with world.running():
-        run_gang(world, "strange", 1, 2, annotations={name: nested})
-        await asyncio.sleep(1)
+        await run_gang_and_wait(world, "strange", 1, 2, annotations={name: nested})
         assert bound(world) == ["running", "strange-0"]
         world.check()
 
@@ -141,12 +152,9 @@ async def test_an_annotation_that_is_nested_too_deeply_keeps_no_unit_from_starti
 @pytest.mark.parametrize("grace", [10**12, 2**63 - 1])
 async def test_a_grace_period_beyond_the_year_9999_stops_no_other_unit(grace: int) -> None:
     async with a_world().running() as world:
-        run(world, "endless", 6, 100, grace=grace)
-        await asyncio.sleep(1)
-        run(world, "wide", 8, 50)
-        await asyncio.sleep(1)
-        run(world, "small", 2)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "endless", 6, 100, grace=grace)
+        await run_and_wait(world, "wide", 8, 50)
+        await run_and_wait(world, "small", 2)
         assert bound(world) == ["endless", "small"]
         assert promised(world, "wide") is None
         world.check()
@@ -163,10 +171,8 @@ async def test_limits_that_add_up_to_more_than_the_year_9999_stop_no_unit() -> N
 
 async def test_a_gang_that_loses_the_pod_with_its_limit_keeps_to_it() -> None:
     async with a_world().running() as world:
-        run(world, "long", 4, 100)
-        await asyncio.sleep(1)
-        run(world, "wide", 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 4, 100)
+        await run_and_wait(world, "wide", 8, 50)
         start, _ = promised(world, "wide") or (0.0, [])
         for name, seconds in (("g-0", 20), ("g-1", 9_999_999_999)):
             labels = {QUEUE_GROUP_NAME: "g", MAX_EXEC_TIME: str(seconds)}
@@ -194,19 +200,14 @@ async def test_a_pod_that_lets_its_running_unit_end_later_waits_for_promised_sta
     longer: dict[str, int],
 ) -> None:
     async with a_world().running() as world:
-        run(world, "long", 4, 100)
-        await asyncio.sleep(1)
-        run(world, "wide", 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 4, 100)
+        await run_and_wait(world, "wide", 8, 50)
         start, _ = promised(world, "wide") or (0.0, [])
         shorter = {"activeDeadlineSeconds": 20, **_NO_GRACE}
-        gang(world, "g", "team", 1, cpu=1, spec=shorter)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 1, cpu=1, spec=shorter)
         of_group = {"schedulingGroup": {"podGroupName": "g"}}
-        job(world, "joins", "team", cpu=1, spec={**shorter, **of_group})
-        await asyncio.sleep(1)
-        job(world, "longer", "team", cpu=1, spec={**_NO_GRACE, **longer, **of_group})
-        await asyncio.sleep(1)
+        await job_and_wait(world, "joins", "team", cpu=1, spec={**shorter, **of_group})
+        await job_and_wait(world, "longer", "team", cpu=1, spec={**_NO_GRACE, **longer, **of_group})
         assert bound(world) == ["g-0", "joins", "long"]
         await asyncio.sleep(start)
         assert "wide" in bound(world)
@@ -216,10 +217,8 @@ async def test_a_pod_that_lets_its_running_unit_end_later_waits_for_promised_sta
 async def _with_annotation(world: TermWorld, change: Callable[[dict[str, Any]], None]) -> None:
     """Promise a start to a gang of a pod, write its annotation, and make its pod again."""
     run(world, "long-0", 6, 100)
-    run(world, "long-1", 6, 100)
-    await asyncio.sleep(1)
-    run_gang(world, "g", 1, 8, 50)
-    await asyncio.sleep(1)
+    await run_and_wait(world, "long-1", 6, 100)
+    await run_gang_and_wait(world, "g", 1, 8, 50)
     world.cluster.delete("Pod", "default/g-0")
     await asyncio.sleep(1)
     group = world.cluster.object("PodGroup", "default/g")
@@ -243,10 +242,8 @@ async def test_a_forged_reservation_stops_no_other_unit(forged: dict[str, Any]) 
         await _with_annotation(world, lambda body: body.update(forged))
         # More than the nodes have, so that the start that is read has to be withdrawn.
         labels, spec = {MAX_EXEC_TIME: "50"}, {"schedulingGroup": {"podGroupName": "g"}}
-        job(world, "g-1", "team", cpu=16, labels=labels, spec=spec)
-        await asyncio.sleep(1)
-        run(world, "small", 2)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "g-1", "team", cpu=16, labels=labels, spec=spec)
+        await run_and_wait(world, "small", 2)
         assert "small" in bound(world)
         world.check()
 
@@ -276,11 +273,9 @@ async def test_a_forged_reservation_keeps_no_more_than_its_unit_asks_for() -> No
 async def test_a_unit_that_ends_before_the_reserved_start_passes_the_blocked_one() -> None:
     async with a_world().running() as world:
         run(world, "long", 6, 100)
-        run(world, "wide", 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "wide", 8, 50)
         run(world, "short", 2, 60)
-        run(world, "late", 2, 200)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "late", 2, 200)
         assert bound(world) == ["long", "short"]
         assert message(world, "late") == (
             "it would delay default/pod:wide, which starts at 2027-01-15T08:01:45Z at the latest, "
@@ -291,22 +286,17 @@ async def test_a_unit_that_ends_before_the_reserved_start_passes_the_blocked_one
 async def test_a_unit_without_a_limit_does_not_pass_what_it_would_delay() -> None:
     async with a_world().running() as world:
         run(world, "long", 6, 100)
-        run(world, "wide", 8, 50)
-        await asyncio.sleep(1)
-        run(world, "endless", 1)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "wide", 8, 50)
+        await run_and_wait(world, "endless", 1)
         assert bound(world) == ["long"]
 
 
 async def test_a_unit_without_a_limit_passes_on_what_the_reservation_leaves_over() -> None:
     async with a_world(nodes=2).running() as world:
         run(world, "a", 6, 100)
-        run(world, "b", 8, 100)
-        await asyncio.sleep(1)
-        run(world, "wide", 6, 50)
-        await asyncio.sleep(1)
-        run(world, "endless", 2)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "b", 8, 100)
+        await run_and_wait(world, "wide", 6, 50)
+        await run_and_wait(world, "endless", 2)
         assert bound(world) == ["a", "b", "endless"]
         await asyncio.sleep(105)
         assert bound(world) == ["endless", "wide"]
@@ -315,17 +305,12 @@ async def test_a_unit_without_a_limit_passes_on_what_the_reservation_leaves_over
 async def test_nodes_are_kept_although_quota_is_left() -> None:
     async with a_world(nodes=2, cpu=100).running() as world:
         run(world, "a", 6, 100)
-        run(world, "b", 6, 50)
-        await asyncio.sleep(1)
-        run(world, "wide", 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "b", 6, 50)
+        await run_and_wait(world, "wide", 8, 50)
         start, nodes = promised(world, "wide") or (0, [])
         assert 50 <= start <= 58
-        run(world, "endless", 2)
-        await asyncio.sleep(1)
-        kept = world.cluster.object("Pod", "default/endless")
-        assert isinstance(kept, Pod)
-        assert kept.spec.node_name not in ("", *nodes)
+        await run_and_wait(world, "endless", 2)
+        assert world.stored("endless").spec.node_name not in ("", *nodes)
         await asyncio.sleep(60)
         assert bound(world) == ["a", "endless", "wide"]
         world.check()
@@ -334,26 +319,19 @@ async def test_nodes_are_kept_although_quota_is_left() -> None:
 async def test_easy_reserves_for_the_first_unit_only_and_conservative_for_all() -> None:
     for policy, reserved in (("EASY", [True, False]), ("Conservative", [True, True])):
         async with a_world(policy).running() as world:
-            run(world, "long", 6, 100)
-            await asyncio.sleep(1)
-            run(world, "first", 8, 50)
-            await asyncio.sleep(1)
-            run(world, "second", 8, 50)
-            await asyncio.sleep(1)
+            await run_and_wait(world, "long", 6, 100)
+            await run_and_wait(world, "first", 8, 50)
+            await run_and_wait(world, "second", 8, 50)
             assert [promised(world, name) is not None for name in ("first", "second")] == reserved
 
 
 async def test_a_start_moves_forward_when_a_unit_ends_before_its_limit() -> None:
     async with a_world("Conservative").running() as world:
-        run(world, "long", 6, 100)
-        await asyncio.sleep(1)
-        run_gang(world, "first", 2, 4, 50)
-        await asyncio.sleep(1)
-        run(world, "second", 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 6, 100)
+        await run_gang_and_wait(world, "first", 2, 4, 50)
+        await run_and_wait(world, "second", 8, 50)
         before, _ = promised(world, "second") or (0, [])
-        end(world, "long")
-        await asyncio.sleep(2)
+        await end(world, "long", 2)
         assert bound(world) == ["first-0", "first-1", "long"]
         after, _ = promised(world, "second") or (0, [])
         assert after < before - 90
@@ -362,8 +340,7 @@ async def test_a_start_moves_forward_when_a_unit_ends_before_its_limit() -> None
 @pytest.mark.parametrize("lone", [False, True])
 async def test_the_next_leader_keeps_a_reservation(lone: bool) -> None:
     async with a_world().running() as world:
-        run(world, "long", 6, 100)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 6, 100)
         if lone:
             run(world, "wide", 8, 50)
         else:
@@ -382,10 +359,8 @@ async def test_the_next_leader_keeps_a_reservation(lone: bool) -> None:
 
 async def test_a_start_that_a_user_writes_into_an_annotation_is_not_promised() -> None:
     async with a_world().running() as world:
-        run(world, "long", 8, 100)
-        await asyncio.sleep(1)
-        run(world, "first", 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 8, 100)
+        await run_and_wait(world, "first", 8, 50)
         before = promised(world, "first")
     assert before is not None
     forge(world, before[0])
@@ -402,8 +377,7 @@ def forge(world: TermWorld, start: float) -> None:
     nodes = {"n0": {"cpu": 8000, "pods": 1}}
     claim = {"start": at, "usage": {"default/cpu": 8000}, "nodes": nodes}
     made = Pod()
-    first = world.cluster.object("Pod", "default/first")
-    assert isinstance(first, Pod)
+    first = world.stored("first")
     made.CopyFrom(first)
     made.ClearField("status")
     made.metadata.name, made.metadata.uid = "forged", "uid-forged"
@@ -415,10 +389,8 @@ def forge(world: TermWorld, start: float) -> None:
 async def test_a_start_is_withdrawn_loudly_when_its_node_is_gone() -> None:
     async with a_world(nodes=2, cpu=100).running() as world:
         run(world, "a", 8, 100)
-        run(world, "b", 8, 50)
-        await asyncio.sleep(1)
-        run_gang(world, "wide", 1, 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "b", 8, 50)
+        await run_gang_and_wait(world, "wide", 1, 8, 50)
         _, nodes = promised(world, "wide") or (0, [])
         node = world.cluster.object("Node", nodes[0])
         node.spec.unschedulable = True
@@ -435,16 +407,12 @@ async def test_a_pod_without_a_queue_that_takes_reserved_room_is_named() -> None
     """And not ``endless``, which runs beside the promised start."""
     async with a_world(nodes=2, cpu=100).running() as world:
         run(world, "a", 6, 50)
-        run(world, "b", 8, 200)
-        await asyncio.sleep(1)
-        run_gang(world, "wide", 1, 6, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "b", 8, 200)
+        await run_gang_and_wait(world, "wide", 1, 6, 50)
         _, [node] = promised(world, "wide") or (0, [""])
-        run(world, "endless", 2)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "endless", 2)
         world.pod("stray", on=node)
-        end(world, "a")
-        await asyncio.sleep(2)
+        await end(world, "a", 2)
         assert (
             condition(world, "wide", RESERVED)[2]
             .partition(". It ")[0]
@@ -458,15 +426,11 @@ async def test_a_pod_without_a_queue_is_named_that_is_in_the_way_only_of_a_later
     """From 155 s on, node n0 is full with ``first`` and ``second``, and ``stray`` is too much."""
     async with a_world("Conservative", cpu=100).running() as world:
         run(world, "a", 6, 50)
-        run(world, "b", 1, 150)
-        await asyncio.sleep(1)
-        run_gang(world, "first", 1, 6, 200)
-        await asyncio.sleep(1)
-        run(world, "second", 2, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "b", 1, 150)
+        await run_gang_and_wait(world, "first", 1, 6, 200)
+        await run_and_wait(world, "second", 2, 50)
         world.pod("stray", on="n0")
-        end(world, "a")
-        await asyncio.sleep(2)
+        await end(world, "a", 2)
         [said] = world.events("first-0", "StartWithdrawn")
         assert "is withdrawn: pod default/stray, which is in no queue" in said
 
@@ -486,8 +450,7 @@ async def test_a_gang_whose_last_slice_has_fewer_pods_is_promised_no_start(
     cluster_queue(world, "team", {"cpu": 16})
     cluster_queue(world, "other", {"cpu": quota}, annotations={BACKFILL: "EASY"})
     async with world.running():
-        run_gang(world, "long", 2, 7, 100)
-        await asyncio.sleep(1)
+        await run_gang_and_wait(world, "long", 2, 7, 100)
         slices = {SLICE_LEVEL: zone, SLICE_SIZE: "2"}
         gang(world, "sliced", "other", count, 2, cpu=2, annotations=slices, spec=_NO_GRACE)
         await asyncio.sleep(1)
@@ -498,10 +461,8 @@ async def test_a_gang_whose_last_slice_has_fewer_pods_is_promised_no_start(
 
 async def test_a_higher_priority_takes_a_reserved_start_and_says_so() -> None:
     async with a_world().running() as world:
-        run(world, "long", 8, 100)
-        await asyncio.sleep(1)
-        run_gang(world, "wide", 1, 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 8, 100)
+        await run_gang_and_wait(world, "wide", 1, 8, 50)
         before, _ = promised(world, "wide") or (0, [])
         run(world, "urgent", 8, 70, priority=10)
         await asyncio.sleep(2)
@@ -512,14 +473,11 @@ async def test_a_higher_priority_takes_a_reserved_start_and_says_so() -> None:
 async def test_a_unit_that_overtakes_is_not_said_to_exceed_its_limit() -> None:
     async with a_world(nodes=2).running() as world:
         run(world, "long", 6, 100)
-        run(world, "other", 6, 60)
-        await asyncio.sleep(1)
-        run_gang(world, "wide", 2, 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "other", 6, 60)
+        await run_gang_and_wait(world, "wide", 2, 8, 50)
         run(world, "urgent", 2, 101, priority=10)
         await asyncio.sleep(40)
-        end(world, "other")
-        await asyncio.sleep(2)
+        await end(world, "other", 2)
         assert "urgent" in bound(world)
         [said] = world.events("wide-0", "StartWithdrawn")
         assert "default/pod:urgent takes what was reserved" in said
@@ -527,10 +485,8 @@ async def test_a_unit_that_overtakes_is_not_said_to_exceed_its_limit() -> None:
 
 async def test_a_unit_that_is_still_there_after_its_limit_is_named() -> None:
     async with a_world().running() as world:
-        run(world, "long", 6, 100, grace=30)
-        await asyncio.sleep(1)
-        run_gang(world, "wide", 1, 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 6, 100, grace=30)
+        await run_gang_and_wait(world, "wide", 1, 8, 50)
         start, _ = promised(world, "wide") or (0, [])
         # No kubelet removes the pod, which was evicted after its limit.
         await asyncio.sleep(start + 5)
@@ -548,23 +504,18 @@ async def test_a_start_is_promised_on_another_flavor_if_the_first_has_no_room_on
     quotas = {name: {"cpu": 99} for name in ("blue", "red")}
     cluster_queue(world, "team", None, quotas, annotations={BACKFILL: "EASY"})
     async with world.running():
-        run(world, "long", 6, 100)
-        await asyncio.sleep(1)
-        run(world, "wide", 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 6, 100)
+        await run_and_wait(world, "wide", 8, 50)
         assert promised(world, "wide") == (105, ["large"])
         await asyncio.sleep(60)
-        run(world, "other", 1, 10)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "other", 1, 10)
         assert promised(world, "wide") == (105, ["large"])
 
 
 async def test_a_start_is_withdrawn_loudly_when_its_queue_is_stopped() -> None:
     async with a_world().running() as world:
-        run(world, "long", 6, 100)
-        await asyncio.sleep(1)
-        run_gang(world, "wide", 1, 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 6, 100)
+        await run_gang_and_wait(world, "wide", 1, 8, 50)
         queue = world.cluster.object("ClusterQueue", "team")
         queue.spec.stop_policy = "Hold"
         world.cluster.update(queue)
@@ -577,10 +528,8 @@ async def test_a_start_is_withdrawn_loudly_when_its_queue_is_stopped() -> None:
 
 async def test_a_unit_for_which_no_later_start_is_found_is_not_tried_without_end() -> None:
     async with a_world(cpu=16, within="LowerPriority").running() as world:
-        run(world, "long", 6, 100)
-        await asyncio.sleep(1)
-        run_gang(world, "never", 2, 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 6, 100)
+        await run_gang_and_wait(world, "never", 2, 8, 50)
         assert promised(world, "never") is None
         assert condition(world, "never")[1] == "WaitingForQuota"
 
@@ -589,29 +538,21 @@ async def test_nothing_is_evicted_for_a_unit_that_would_then_delay_a_promised_st
     """Until its victim is gone, 65 s pass, and it would end after the promised start."""
     async with a_world(within="LowerPriority").running() as world:
         run(world, "low", 4, 300, grace=60)
-        run(world, "long", 4, 100, priority=5)
-        await asyncio.sleep(1)
-        run(world, "wide", 8, 50, priority=1)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 4, 100, priority=5)
+        await run_and_wait(world, "wide", 8, 50, priority=1)
         start, _ = promised(world, "wide") or (0, [])
         assert start > 350
-        run(world, "late", 4, int(start) - 40, priority=1)
-        await asyncio.sleep(1)
-        low = world.cluster.object("Pod", "default/low")
-        assert isinstance(low, Pod)
-        assert not low.metadata.HasField("deletion_timestamp")
+        await run_and_wait(world, "late", 4, int(start) - 40, priority=1)
+        assert not is_evicted(world, "low")
 
 
 async def test_a_unit_that_waits_for_its_victims_is_planned_to_end() -> None:
     world = a_world(within="LowerPriority")
     cluster_queue(world, "other", {"cpu": 8}, annotations={BACKFILL: "EASY"})
     async with world.running():
-        run(world, "low", 8, 300, grace=30)
-        await asyncio.sleep(1)
-        run(world, "high", 8, 50, priority=1)
-        await asyncio.sleep(1)
-        job(world, "next", "other", cpu=8)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "low", 8, 300, grace=30)
+        await run_and_wait(world, "high", 8, 50, priority=1)
+        await job_and_wait(world, "next", "other", cpu=8)
         start, _ = promised(world, "next") or (0, [])
         assert 85 <= start <= 98
 
@@ -627,11 +568,9 @@ async def test_a_running_gang_whose_new_pod_waits_for_its_victim_is_planned_to_e
         run(world, "low", 8, 300, grace=30)
         await asyncio.sleep(30)
         of_group = {"schedulingGroup": {"podGroupName": "g"}, **_NO_GRACE}
-        job(world, "g-1", "team", 1, cpu=8, labels=labels, spec=of_group)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "g-1", "team", 1, cpu=8, labels=labels, spec=of_group)
         assert is_evicted(world, "low")
-        gang(world, "wide", "other", 2, cpu=8, spec=_NO_GRACE)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "wide", "other", 2, cpu=8, spec=_NO_GRACE)
         assert 100 <= (promised(world, "wide") or (0, []))[0] <= 112
 
 
@@ -645,17 +584,13 @@ async def test_a_promised_start_is_kept_with_fewer_pods_though_quota_has_room_fo
         labels = {MAX_EXEC_TIME: "90"}
         job(world, "first", "other", cpu=8, labels=labels, spec={**only, **_NO_GRACE})
         run(world, "a", 4, 90)
-        run(world, "b", 6, 45)
-        await asyncio.sleep(1)
-        run_gang(world, "g", 5, 2, 200, min_count=3)
-        await asyncio.sleep(1)
-        run(world, "later", 4, 50, spec=only)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "b", 6, 45)
+        await run_gang_and_wait(world, "g", 5, 2, 200, min_count=3)
+        await run_and_wait(world, "later", 4, 50, spec=only)
         start, _ = promised(world, "g") or (0, [])
         assert 45 <= start <= 52
         assert (promised(world, "later") or (0, []))[0] > start
-        end(world, "a")
-        await asyncio.sleep(1)
+        await end(world, "a")
         assert promised(world, "g") is not None
         assert (promised(world, "g") or (0, []))[0] <= start
         await asyncio.sleep(start)
@@ -665,15 +600,12 @@ async def test_a_promised_start_is_kept_with_fewer_pods_though_quota_has_room_fo
 
 async def test_a_promised_unit_starts_in_time_although_its_queue_waits_for_victims() -> None:
     async with a_world(nodes=2, within="LowerPriority").running() as world:
-        run(world, "low", 8, 300, grace=60)
-        await asyncio.sleep(1)
-        run(world, "short", 8, 60, priority=5)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "low", 8, 300, grace=60)
+        await run_and_wait(world, "short", 8, 60, priority=5)
         run(world, "wide", 8, 50)
         await asyncio.sleep(40)
         start, nodes = promised(world, "wide") or (0, [])
-        run(world, "high", 8, 50, priority=1)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "high", 8, 50, priority=1)
         assert is_evicted(world, "low")
         await asyncio.sleep(start - world.clock())
         await asyncio.sleep(1)
@@ -689,13 +621,10 @@ async def test_a_unit_keeps_the_quota_of_its_victims_once_they_are_gone() -> Non
     cluster_queue(world, "other", {"cpu": 0}, **more)
     async with world.running():
         run(world, "low", 4, 100, grace=20)
-        run(world, "short", 4, 30, priority=5)
-        await asyncio.sleep(1)
-        run(world, "high", 4, 200, priority=1)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "short", 4, 30, priority=5)
+        await run_and_wait(world, "high", 4, 200, priority=1)
         assert is_evicted(world, "low")
-        job(world, "next", "other", cpu=8, labels={MAX_EXEC_TIME: "50"})
-        await asyncio.sleep(1)
+        await job_and_wait(world, "next", "other", cpu=8, labels={MAX_EXEC_TIME: "50"})
         start, _ = promised(world, "next") or (0, [])
         assert start >= 200
 
@@ -703,17 +632,12 @@ async def test_a_unit_keeps_the_quota_of_its_victims_once_they_are_gone() -> Non
 async def test_room_of_victims_is_not_counted_on_for_a_promised_start_as_well() -> None:
     """The promised start counts on the end of ``low``, which ``late`` would preempt."""
     async with a_world(within="LowerPriority", cpu=99).running() as world:
-        run(world, "low", 8, 100)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "low", 8, 100)
         cluster_queue(world, "other", {"cpu": 8}, annotations={BACKFILL: "EASY"})
-        job(world, "wide", "other", cpu=8, priority=2)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "wide", "other", cpu=8, priority=2)
         assert promised(world, "wide") is not None
-        run(world, "late", 8, 300, priority=1)
-        await asyncio.sleep(1)
-        low = world.cluster.object("Pod", "default/low")
-        assert isinstance(low, Pod)
-        assert not low.metadata.HasField("deletion_timestamp")
+        await run_and_wait(world, "late", 8, 300, priority=1)
+        assert not is_evicted(world, "low")
 
 
 @pytest.mark.parametrize(("limit", "cpu", "planned"), [(100, 4, 125), (0, 5, 35)])
@@ -728,17 +652,14 @@ async def test_a_unit_that_waits_for_its_victim_delays_no_promised_start(
         world.budget("low", 0, **{QUEUE: "team"})
         run(world, "low", 4, limit, grace=20)
         run(world, "short", 3, 30, priority=5)
-        run(world, "small", 1, 30, priority=5)
-        await asyncio.sleep(1)
-        run(world, "high", cpu, 200, priority=1)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "small", 1, 30, priority=5)
+        await run_and_wait(world, "high", cpu, 200, priority=1)
         job(world, "wide", "other", priority=1, cpu=8 - cpu, labels={MAX_EXEC_TIME: "50"})
         await asyncio.sleep(1)
         start, _ = promised(world, "wide") or (0, [])
         assert planned <= start <= planned + 10
         world.cluster.delete("PodDisruptionBudget", "default/low")
-        end(world, "small")
-        await asyncio.sleep(2)
+        await end(world, "small", 2)
         assert is_evicted(world, "low")
         assert not world.events("wide", "StartWithdrawn")
 
@@ -754,14 +675,11 @@ async def test_nothing_is_evicted_that_leaves_only_after_a_promised_start_on_its
     cluster_queue(world, "other", {"cpu": 8}, annotations={BACKFILL: "EASY"})
     async with world.running():
         run(world, "low", 4, 100, grace=60)
-        run(world, "short", 4, 30, priority=5)
-        await asyncio.sleep(1)
-        job(world, "waits", "other", cpu=4, priority=1)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "short", 4, 30, priority=5)
+        await job_and_wait(world, "waits", "other", cpu=4, priority=1)
         start, _ = promised(world, "waits") or (0, [])
         assert 30 <= start <= 40
-        run(world, "late", 4, 300, priority=1)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "late", 4, 300, priority=1)
         assert not is_evicted(world, "low")
         await asyncio.sleep(start)
         assert "waits" in bound(world)
@@ -769,20 +687,16 @@ async def test_nothing_is_evicted_that_leaves_only_after_a_promised_start_on_its
 
 async def test_nothing_is_evicted_that_leaves_only_after_the_promised_start_of_the_unit() -> None:
     async with a_world(nodes=2, within="LowerPriority").running() as world:
-        run(world, "low", 8, 1000, grace=300)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "low", 8, 1000, grace=300)
         run(world, "long", 7, 50, priority=5)
-        run(world, "small", 1, 50, priority=5)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "small", 1, 50, priority=5)
         world.budget("low", 0, **{QUEUE: "team"})
         await asyncio.sleep(1)
-        run(world, "high", 8, 100, priority=1)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "high", 8, 100, priority=1)
         start, _ = promised(world, "high") or (0, [])
         assert 50 <= start <= 60
         world.cluster.delete("PodDisruptionBudget", "default/low")
-        end(world, "small")
-        await asyncio.sleep(1)
+        await end(world, "small")
         assert not is_evicted(world, "low")
         await asyncio.sleep(start)
         assert "high" in bound(world)
@@ -791,19 +705,16 @@ async def test_nothing_is_evicted_that_leaves_only_after_the_promised_start_of_t
 async def test_the_limit_of_a_gang_that_has_grown_counts_from_its_admission() -> None:
     """A promised start does not move when the first of its pods ends."""
     async with a_world().running() as world:
-        run(world, "long", 4, 40)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 4, 40)
         labels = {MAX_EXEC_TIME: "100"}
         gang(world, "grows", "team", 2, 1, cpu=4, labels=labels, spec=_NO_GRACE)
         await asyncio.sleep(60)
         assert bound(world) == ["grows-0", "grows-1"]
-        run(world, "wide", 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "wide", 8, 50)
         before = promised(world, "wide")
         assert before is not None
         assert 100 <= before[0] <= 110
-        end(world, "grows-0")
-        await asyncio.sleep(1)
+        await end(world, "grows-0")
         assert promised(world, "wide") == before
         await asyncio.sleep(before[0] - 62)
         assert "wide" in bound(world)
@@ -813,17 +724,14 @@ async def test_a_member_joins_its_gang_before_a_promised_start_that_waits_for_th
     None
 ):
     async with a_world().running() as world:
-        run(world, "long", 4, 100)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 4, 100)
         labels = {MAX_EXEC_TIME: "100"}
-        gang(world, "grows", "team", 2, 1, cpu=4, labels=labels, spec=_NO_GRACE)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "grows", "team", 2, 1, cpu=4, labels=labels, spec=_NO_GRACE)
         run(world, "wide", 8, 50)
         await asyncio.sleep(58)
         before = promised(world, "wide")
         assert before is not None
-        end(world, "long")
-        await asyncio.sleep(1)
+        await end(world, "long")
         assert bound(world) == ["grows-0", "grows-1", "long"]
         assert promised(world, "wide") == before
 
@@ -841,12 +749,10 @@ async def test_a_promised_start_is_kept_when_only_some_of_many_later_times_are_t
         for index in range(130):
             run(world, f"r{index}", 1, 1000 + 10 * index)
         await asyncio.sleep(1)
-        run(world, "wide", 65, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "wide", 65, 50)
         starts = [promised(world, "wide")]
         for index in range(3):
-            end(world, f"other-{index}")
-            await asyncio.sleep(2)
+            await end(world, f"other-{index}", 2)
             starts.append(promised(world, "wide"))
         assert None not in starts
         assert starts == sorted(starts, key=str, reverse=True)
@@ -861,12 +767,9 @@ async def test_settings_say_which_units_are_promised_a_start() -> None:
         ({"window": "150s"}, [True, False]),
     ):
         async with a_world(settings=settings).running() as world:
-            run(world, "long", 6, 100)
-            await asyncio.sleep(1)
-            run(world, "first", 8, 50)
-            await asyncio.sleep(1)
-            run(world, "second", 8, 50)
-            await asyncio.sleep(1)
+            await run_and_wait(world, "long", 6, 100)
+            await run_and_wait(world, "first", 8, 50)
+            await run_and_wait(world, "second", 8, 50)
             assert [promised(world, name) is not None for name in ("first", "second")] == reserved
             await asyncio.sleep(9)
             if "minAge" in settings:
@@ -875,14 +778,11 @@ async def test_settings_say_which_units_are_promised_a_start() -> None:
 
 async def test_a_unit_that_reaches_min_age_in_an_absent_queue_stops_no_other_unit() -> None:
     async with a_world(settings={"minAge": "10s"}).running() as world:
-        run(world, "long", 6, 100)
-        await asyncio.sleep(1)
-        run(world, "first", 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 6, 100)
+        await run_and_wait(world, "first", 8, 50)
         world.change("first", lambda pod: pod.metadata.labels.update({QUEUE: "absent"}))
         await asyncio.sleep(10)
-        run(world, "small", 1, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "small", 1, 50)
         assert "small" in bound(world)
 
 
@@ -894,10 +794,8 @@ async def test_a_promised_unit_starts_although_one_of_its_shape_before_it_is_pro
     async with world.running():
         run(world, "long", 6, 100)
         limit = {MAX_EXEC_TIME: "50"}
-        job(world, "gated", "team", cpu=8, labels=limit, spec=gates)
-        await asyncio.sleep(1)
-        run(world, "promised", 8, 50)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "gated", "team", cpu=8, labels=limit, spec=gates)
+        await run_and_wait(world, "promised", 8, 50)
         start, _ = promised(world, "promised") or (0, [])
         world.change("gated", lambda pod: pod.spec.ClearField("scheduling_gates"))
         await asyncio.sleep(1)
@@ -916,8 +814,7 @@ async def test_a_queue_with_many_units_leaves_promised_starts_to_others(
     names = [f"p{index}" for index in range(6)]
     limit: dict[str, Any] = {"labels": {MAX_EXEC_TIME: "50"}, "spec": _NO_GRACE}
     async with world.running():
-        run(world, "long", 8, 100)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 8, 100)
         for name in names:
             run(world, name, 8, 50)
         await asyncio.sleep(5)
@@ -926,8 +823,7 @@ async def test_a_queue_with_many_units_leaves_promised_starts_to_others(
             job(world, name, "other", cpu=8, **limit)
         await asyncio.sleep(5)
         assert [name for name in ("o0", "o1", "o2") if promised(world, name)] == ["o0", "o1"]
-        end(world, "long")
-        await asyncio.sleep(5)
+        await end(world, "long", 5)
         # ``p0`` has started, so one more of the queue is promised a start.
         assert [name for name in names[1:] if promised(world, name)] == names[1:3]
 
@@ -950,17 +846,14 @@ async def test_of_units_that_may_be_promised_nothing_a_release_tries_one_of_each
             run(world, f"p{index}", 4 + index % 2, 100)
         await asyncio.sleep(1)
         tried.clear()
-        end(world, "short")
-        await asyncio.sleep(5)
+        await end(world, "short", 5)
         assert set(tried) == {"default/pod:p0", "default/pod:p1"}
 
 
 async def test_a_withdrawal_is_told_although_another_start_was_promised_at_once() -> None:
     async with a_world().running() as world:
-        run(world, "long", 6, 100)
-        await asyncio.sleep(1)
-        run(world, "wide", 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 6, 100)
+        await run_and_wait(world, "wide", 8, 50)
         reservations, key = world.state.admission.reservations, "default/pod:wide"
         made = reservations.of[key]
         reservations.withdraw(key, "NodeGone", "node x is gone")
@@ -974,10 +867,8 @@ async def test_a_withdrawal_is_told_although_another_start_was_promised_at_once(
 async def test_a_start_is_kept_until_the_last_moment_at_which_a_unit_may_end() -> None:
     async with a_world().running() as world:
         run(world, "long", 6, 30, grace=20)
-        run(world, "short", 2, 51)
-        await asyncio.sleep(1)
-        run_gang(world, "wide", 1, 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "short", 2, 51)
+        await run_gang_and_wait(world, "wide", 1, 8, 50)
         assert promised(world, "wide") == (56, ["n0"])
         await asyncio.sleep(50.5)
         assert bound(world) == ["long"]  # ``short`` has ended shortly before the promised start.
@@ -987,14 +878,11 @@ async def test_a_start_is_kept_until_the_last_moment_at_which_a_unit_may_end() -
 
 async def test_host_ports_of_a_promised_start_are_kept() -> None:
     async with a_world().running() as world:
-        run(world, "long", 6, 100)
-        await asyncio.sleep(1)
-        run(world, "wide", 4, 50, port=80)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 6, 100)
+        await run_and_wait(world, "wide", 4, 50, port=80)
         start, _ = promised(world, "wide") or (0, [])
         run(world, "same", 1, port=80)
-        run(world, "other", 1, port=81)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "other", 1, port=81)
         assert bound(world) == ["long", "other"]
         assert "node n0 is kept for default/pod:wide" in message(world, "same")
         await asyncio.sleep(start)
@@ -1003,8 +891,7 @@ async def test_host_ports_of_a_promised_start_are_kept() -> None:
 
 async def test_units_with_the_same_host_port_are_promised_starts_after_each_other() -> None:
     async with a_world("Conservative").running() as world:
-        run(world, "long", 6, 100)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 6, 100)
         for name in ("first", "second"):
             run(world, name, 3, 50, port=80)
         await asyncio.sleep(1)
@@ -1014,10 +901,8 @@ async def test_units_with_the_same_host_port_are_promised_starts_after_each_othe
 
 async def test_a_pod_without_a_queue_that_takes_a_promised_host_port_is_named() -> None:
     async with a_world(cpu=100).running() as world:
-        run(world, "long", 6, 100)
-        await asyncio.sleep(1)
-        run_gang(world, "wide", 1, 4, 50, port=80)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 6, 100)
+        await run_gang_and_wait(world, "wide", 1, 4, 50, port=80)
         ports = [{"containerPort": 80, "hostPort": 80}]
         container = {"name": "c", "image": "x", "ports": ports}
         world.pod("stray", cpu="", containers=[container], on="n0")
@@ -1036,10 +921,8 @@ def apart_from(app: str) -> dict[str, Any]:
 async def test_what_is_not_kept_is_said_with_a_promise_and_named_when_it_is_withdrawn() -> None:
     """``stray``, which is in no queue, starts on what the promised start leaves."""
     async with a_world().running() as world:
-        run(world, "long", 4, 100)
-        await asyncio.sleep(1)
-        run(world, "apart", 6, 50, spec={"affinity": apart_from("other")})
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 4, 100)
+        await run_and_wait(world, "apart", 6, 50, spec={"affinity": apart_from("other")})
         assert ", unless other pods prevent its affinity" in message(world, "apart")
         world.pod("stray", cpu="", labels={"app": "other"}, on="n0")
         await asyncio.sleep(120)
@@ -1057,10 +940,8 @@ async def test_a_pod_that_anti_affinity_forbids_beside_a_promised_one_waits_unle
     of_promised = {"affinity": apart_from("other")} if who == "promised" else {}
     of_new = {"affinity": apart_from("apart")} if who == "new" else {}
     async with world.running():
-        run(world, "long", 4, 100)
-        await asyncio.sleep(1)
-        run(world, "apart", 6, 50, labels=apart, spec=of_promised)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 4, 100)
+        await run_and_wait(world, "apart", 6, 50, labels=apart, spec=of_promised)
         run(world, "short", 2, 30, labels=other, spec=of_new)
         run(world, "beside", 2, labels=other, spec=of_new)
         await asyncio.sleep(2)
@@ -1083,8 +964,7 @@ async def test_a_promised_pod_does_not_count_for_the_affinity_of_others_before_i
         for name in ("l0", "l1"):
             run(world, name, 4, 100)
         await asyncio.sleep(1)
-        run(world, "later", 6, 50, labels={"app": "later"})
-        await asyncio.sleep(1)
+        await run_and_wait(world, "later", 6, 50, labels={"app": "later"})
         run(world, "near", 1, spec={"affinity": affinity | apart_from("none")})
         await asyncio.sleep(2)
         assert bound(world) == ["l0", "l1"]
@@ -1096,17 +976,13 @@ async def test_a_head_that_finds_no_victims_keeps_its_quota_only_from_starts_now
     cluster_queue(world, "lender", {"cpu": 6}, cohort="all")
     async with world.running():
         run(world, "long", 5, 100)
-        run(world, "small", 3, 100)
-        await asyncio.sleep(1)
-        job(world, "head", "lender", cpu=6)
-        await asyncio.sleep(1)
-        run(world, "wide", 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "small", 3, 100)
+        await job_and_wait(world, "head", "lender", cpu=6)
+        await run_and_wait(world, "wide", 8, 50)
         before = promised(world, "wide")
         assert before is not None
         assert 100 <= before[0] <= 110
-        end(world, "small")
-        await asyncio.sleep(1)
+        await end(world, "small")
         assert promised(world, "wide") == before
 
 
@@ -1118,10 +994,8 @@ async def test_a_unit_is_decided_at_its_promised_start_before_a_head_that_finds_
     cluster_queue(world, "lender", {"cpu": (6, 0)}, cohort="all", strategy="StrictFIFO")
     async with world.running():
         job(world, "own", "lender", cpu=2)
-        run(world, "long", 5, 100)
-        await asyncio.sleep(1)
-        run(world, "wide", 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 5, 100)
+        await run_and_wait(world, "wide", 8, 50)
         start, _ = promised(world, "wide") or (0, [])
         assert 100 <= start <= 110
         job(world, "head", "lender", cpu=6, priority=1)
@@ -1136,15 +1010,11 @@ async def test_a_promised_unit_starts_early_after_a_head_that_finds_no_victims()
     cluster_queue(world, "lender", {"cpu": (6, 0)}, cohort="all")
     async with world.running():
         job(world, "own", "lender", cpu=2)
-        run(world, "long", 5, 100)
-        await asyncio.sleep(1)
-        run(world, "wide", 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 5, 100)
+        await run_and_wait(world, "wide", 8, 50)
         assert promised(world, "wide") is not None
-        job(world, "head", "lender", cpu=6, priority=1)
-        await asyncio.sleep(1)
-        end(world, "long")
-        await asyncio.sleep(1)
+        await job_and_wait(world, "head", "lender", cpu=6, priority=1)
+        await end(world, "long")
         assert bound(world) == ["long", "own", "wide"]
 
 
@@ -1157,16 +1027,13 @@ async def test_a_unit_that_moves_to_another_queue_loses_its_promised_start_and_s
         for name, cpu in (("longer", 7), ("small", 1)):
             job(world, name, "other", cpu=cpu, labels={MAX_EXEC_TIME: "100"}, spec=_NO_GRACE)
         await asyncio.sleep(1)
-        job(world, "stays", "other", cpu=8, labels={MAX_EXEC_TIME: "50"})
-        await asyncio.sleep(1)
-        run(world, "moves", 8, 50)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "stays", "other", cpu=8, labels={MAX_EXEC_TIME: "50"})
+        await run_and_wait(world, "moves", 8, 50)
         before = promised(world, "stays")
         assert before is not None
         assert promised(world, "moves") is not None
         world.change("moves", lambda pod: pod.metadata.labels.update({QUEUE: "other"}))
-        end(world, "small")
-        await asyncio.sleep(1)
+        await end(world, "small")
         [said] = world.events("moves", "StartWithdrawn")
         assert "is withdrawn: it has moved to ClusterQueue other" in said
         assert promised(world, "stays") == before
@@ -1175,10 +1042,8 @@ async def test_a_unit_that_moves_to_another_queue_loses_its_promised_start_and_s
 async def test_a_unit_whose_limit_grows_loses_its_promised_start_and_says_so() -> None:
     """Other starts may be promised from the end of its old limit on."""
     async with a_world().running() as world:
-        run(world, "long", 8, 100)
-        await asyncio.sleep(1)
-        run(world, "grows", 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 8, 100)
+        await run_and_wait(world, "grows", 8, 50)
         assert promised(world, "grows") is not None
         world.change("grows", lambda pod: pod.metadata.labels.update({MAX_EXEC_TIME: "500"}))
         await asyncio.sleep(1)
@@ -1196,21 +1061,18 @@ async def test_a_gang_of_two_shapes_keeps_its_start_on_the_flavors_that_it_was_p
     quotas = {"blue": {"cpu": 9, "gpu": 4}, "red": {"cpu": 16, "gpu": 4}}
     cluster_queue(world, "team", None, quotas, annotations={BACKFILL: "EASY"})
     async with world.running():
-        run(world, "holder", 1, gpu=4)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "holder", 1, gpu=4)
         for name in ("long", "longer"):
             run(world, name, 8, 100)
         await asyncio.sleep(1)
         labels = {MAX_EXEC_TIME: "50"}
         gang(world, "g", "team", 1, 2, cpu=4, gpu=4, labels=labels, spec=_NO_GRACE)
         member = {"schedulingGroup": {"podGroupName": "g"}, **_NO_GRACE}
-        job(world, "g-1", "team", cpu=8, labels=labels, spec=member)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "g-1", "team", cpu=8, labels=labels, spec=member)
         before = promised(world, "g")
         assert before is not None
         assert before[1] == ["b0", "r0"]
-        end(world, "holder")
-        await asyncio.sleep(1)
+        await end(world, "holder")
         assert promised(world, "g") == before
         await asyncio.sleep(before[0])
         assert {"g-0", "g-1"} <= set(bound(world))
@@ -1228,15 +1090,12 @@ async def test_a_gang_of_two_shapes_keeps_its_start_beside_a_later_promise_in_an
         spec = {"affinity": apart_from("g"), **_NO_GRACE}
         gang(world, "g", "team", 1, 2, cpu=1, labels=labels, spec=spec)
         member = {"schedulingGroup": {"podGroupName": "g"}, **spec}
-        job(world, "g-1", "team", cpu=3, labels=labels, spec=member)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "g-1", "team", cpu=3, labels=labels, spec=member)
         before = promised(world, "g")
-        run(world, "wide", 6, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "wide", 6, 50)
         assert before is not None
         assert (promised(world, "wide") or (0, []))[0] == before[0]
-        end(world, "other")
-        await asyncio.sleep(1)
+        await end(world, "other")
         assert promised(world, "g") == before
         await asyncio.sleep(before[0])
         assert {"g-0", "g-1", "wide"} <= set(bound(world))
@@ -1252,19 +1111,15 @@ async def test_a_withdrawal_does_not_give_a_nodes_flavor_as_its_reason() -> None
     cluster_queue(world, "team", None, quotas, annotations={BACKFILL: "EASY"})
     async with world.running():
         run(world, "endless", 8)
-        run(world, "small", 1)
-        await asyncio.sleep(1)
-        run(world, "long", 8, 100)
-        await asyncio.sleep(1)
-        run(world, "wide", 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "small", 1)
+        await run_and_wait(world, "long", 8, 100)
+        await run_and_wait(world, "wide", 8, 50)
         assert (promised(world, "wide") or (0, []))[1] == ["red"]
         red = world.cluster.object("Node", "red")
         assert isinstance(red, Node)
         red.spec.taints.add(key="broken", effect="NoSchedule")
         world.cluster.update(red)
-        end(world, "small")
-        await asyncio.sleep(1)
+        await end(world, "small")
         [said] = world.events("wide", "StartWithdrawn")
         assert "withdrawn: its nodes have no room any more" in said
 
@@ -1282,8 +1137,7 @@ async def test_a_gang_of_many_shapes_keeps_its_start_on_the_flavors_that_it_was_
     quotas = {"blue": {"cpu": 10, "gpu": 4}, "red": {"cpu": 16, "gpu": 4}}
     cluster_queue(world, "team", None, quotas, annotations={BACKFILL: "EASY"})
     async with world.running():
-        run(world, "holder", 1, gpu=4)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "holder", 1, gpu=4)
         for name in ("long", "longer"):
             run(world, name, 8, 100)
         await asyncio.sleep(1)
@@ -1299,8 +1153,7 @@ async def test_a_gang_of_many_shapes_keeps_its_start_on_the_flavors_that_it_was_
         assert before[1] == ["b0", "r0"]
         if gone:
             world.cluster.delete("Pod", "default/g-8")
-        end(world, "holder")
-        await asyncio.sleep(1)
+        await end(world, "holder")
         assert (promised(world, "g") or (0, []))[0] == before[0]
         await asyncio.sleep(before[0])
         assert {f"g-{index}" for index in range(9 - gone)} <= set(bound(world))
@@ -1319,19 +1172,14 @@ async def test_a_unit_keeps_its_start_on_the_flavors_of_two_groups_that_it_was_p
     gpus = {"blue": {"gpu": 4}, "red": {"gpu": 4}}
     cluster_queue(world, "team", None, cpus, gpus, annotations={BACKFILL: "EASY"})
     async with world.running():
-        run(world, "holder", 1, gpu=4)
-        await asyncio.sleep(1)
-        run(world, "long", 8, 100, spec={"nodeSelector": {"kind": "red"}})
-        await asyncio.sleep(1)
-        run(world, "endless", 8)
-        await asyncio.sleep(1)
-        run(world, "wide", 8, 50, gpu=4)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "holder", 1, gpu=4)
+        await run_and_wait(world, "long", 8, 100, spec={"nodeSelector": {"kind": "red"}})
+        await run_and_wait(world, "endless", 8)
+        await run_and_wait(world, "wide", 8, 50, gpu=4)
         before = promised(world, "wide")
         assert before is not None
         assert before[1] == ["r0"]
-        end(world, "holder")
-        await asyncio.sleep(1)
+        await end(world, "holder")
         assert promised(world, "wide") == before
         await asyncio.sleep(before[0])
         assert "wide" in bound(world)
@@ -1340,13 +1188,11 @@ async def test_a_unit_keeps_its_start_on_the_flavors_of_two_groups_that_it_was_p
 async def test_a_unit_that_would_end_just_after_a_promised_start_waits_for_it() -> None:
     """It comes when the plan is some seconds old, but still valid."""
     async with a_world(nodes=2, cpu=8).running() as world:
-        run(world, "long", 6, 100)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 6, 100)
         run(world, "wide", 8, 50)
         await asyncio.sleep(4.5)
         before = promised(world, "wide") or (0, [])
-        run(world, "short", 2, int(before[0] - SLACK) - 2)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "short", 2, int(before[0] - SLACK) - 2)
         assert bound(world) == ["long"]
         assert promised(world, "wide") == before
 
@@ -1359,10 +1205,8 @@ async def test_a_start_behind_a_unit_that_waits_for_its_victim_does_not_move_whi
     cluster_queue(world, "other", {"cpu": 0}, **more)
     async with world.running():
         run(world, "low", 8, 300, grace=2)
-        run(world, "small", 1, 1000, priority=5)
-        await asyncio.sleep(1)
-        run(world, "high", 8, 200, priority=1)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "small", 1, 1000, priority=5)
+        await run_and_wait(world, "high", 8, 200, priority=1)
         assert is_evicted(world, "low")
         job(world, "next", "other", cpu=8, labels={MAX_EXEC_TIME: "50"}, spec=_NO_GRACE)
         await asyncio.sleep(1)
@@ -1370,8 +1214,7 @@ async def test_a_start_behind_a_unit_that_waits_for_its_victim_does_not_move_whi
         assert before is not None
         assert 207 <= before[0] <= 216
         await asyncio.sleep(2)
-        end(world, "small")
-        await asyncio.sleep(1)
+        await end(world, "small")
         assert not world.events("next", "StartWithdrawn")
         assert (promised(world, "next") or (0, []))[0] == before[0]
 
@@ -1381,10 +1224,8 @@ async def test_a_unit_that_is_tried_again_waits_on_for_its_victim_before_a_promi
     world = a_world(within="LowerPriority", cpu=99)
     cluster_queue(world, "other", {"cpu": 99}, annotations={BACKFILL: "EASY"})
     async with world.running():
-        run(world, "low", 8, 300, grace=30)
-        await asyncio.sleep(1)
-        run(world, "high", 8, 200, priority=1)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "low", 8, 300, grace=30)
+        await run_and_wait(world, "high", 8, 200, priority=1)
         assert is_evicted(world, "low")
         job(world, "next", "other", cpu=8, labels={MAX_EXEC_TIME: "50"}, spec=_NO_GRACE)
         await asyncio.sleep(10)
@@ -1405,10 +1246,8 @@ async def test_a_pod_that_replaces_one_of_a_group_without_a_podgroup_delays_no_p
 ):
     """The group's limit counts from the first of its pods that is left."""
     async with a_world().running() as world:
-        run(world, "long", 4, 100)
-        await asyncio.sleep(1)
-        run(world, "wide", 8, 50)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 4, 100)
+        await run_and_wait(world, "wide", 8, 50)
         before = promised(world, "wide") or (0.0, [])
         labels = {QUEUE_GROUP_NAME: "g", MAX_EXEC_TIME: "70"}
         spec = {"annotations": {QUEUE_GROUP_COUNT: "2"}, **_NO_GRACE}
@@ -1418,8 +1257,7 @@ async def test_a_pod_that_replaces_one_of_a_group_without_a_podgroup_delays_no_p
         assert bound(world) == ["g-0", "g-1", "long"]
         world.cluster.delete("Pod", "default/g-0")
         await asyncio.sleep(1)
-        job(world, "g-2", "team", cpu=2, labels=labels, spec=spec)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "g-2", "team", cpu=2, labels=labels, spec=spec)
         assert promised(world, "wide") == before
         world.cluster.delete("Pod", "default/g-1")
         await asyncio.sleep(1)
@@ -1434,30 +1272,23 @@ async def test_a_promised_start_is_kept_from_units_that_are_less_important_since
     for name, value in (("low", 0), ("high", 10)):
         priority_class(world, name, value)
     async with world.running():
-        run(world, "long", 6, 100, priority=20)
-        await asyncio.sleep(1)
-        run(world, "wide", 8, 50, labels={QUEUE_PRIORITY_CLASS: "low"})
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 6, 100, priority=20)
+        await run_and_wait(world, "wide", 8, 50, labels={QUEUE_PRIORITY_CLASS: "low"})
         before = promised(world, "wide")
         assert before is not None
-        wide = world.cluster.object("Pod", "default/wide")
-        assert isinstance(wide, Pod)
-        wide.metadata.labels[QUEUE_PRIORITY_CLASS] = "high"
-        world.cluster.update(wide)
+        labels = {QUEUE_PRIORITY_CLASS: "high"}
+        world.change("wide", lambda pod: pod.metadata.labels.update(labels))
         await asyncio.sleep(1)
-        run(world, "less", 2, 300, priority=5)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "less", 2, 300, priority=5)
         assert bound(world) == ["long"]
         assert promised(world, "wide") == before
 
 
 async def test_promised_starts_follow_each_other_although_a_leader_comes_a_little_late() -> None:
     async with a_world("Conservative").running() as world:
-        run(world, "long", 8, 100)
-        await asyncio.sleep(1)
+        await run_and_wait(world, "long", 8, 100)
         for name in ("first", "second"):
-            run(world, name, 8, 50)
-            await asyncio.sleep(1)
+            await run_and_wait(world, name, 8, 50)
         (first, _), (second, _) = (promised(world, name) or (0, []) for name in ("first", "second"))
     await asyncio.sleep(first + 0.5 - world.clock())
     world.cluster.delete("Pod", "default/long")

@@ -19,7 +19,9 @@ from support.queues import (
     condition,
     flavor,
     gang,
+    gang_and_wait,
     job,
+    job_and_wait,
     one_node,
     usage,
 )
@@ -115,15 +117,13 @@ async def test_units_that_are_being_evicted_are_looked_at_only_when_they_change(
         assert set(looked_at) == {"default/pod:alone"}
         looked_at.clear()
         for index in range(3):
-            job(world, f"new-{index}", "team", cpu=1)
-            await asyncio.sleep(1)
+            await job_and_wait(world, f"new-{index}", "team", cpu=1)
         assert not looked_at
 
 
 async def test_where_both_queues_drain_the_local_queue_is_why() -> None:
     async with a_world().running() as world:
-        gang(world, "g", "team", 1, cpu=1)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 1, cpu=1)
         for kind in ("ClusterQueue", "LocalQueue"):
             stop(world, kind, "HoldAndDrain")
         await asyncio.sleep(1)
@@ -147,8 +147,7 @@ async def test_the_end_of_an_eviction_is_told_although_all_queues_are_read_again
 
 async def test_a_queue_on_hold_lets_what_runs_go_on() -> None:
     async with a_world().running() as world:
-        job(world, "alone", "team", cpu=1)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "alone", "team", cpu=1)
         stop(world, "ClusterQueue", "Hold")
         job(world, "new", "team", cpu=1)
         await asyncio.sleep(5)
@@ -157,8 +156,7 @@ async def test_a_queue_on_hold_lets_what_runs_go_on() -> None:
 
 async def test_the_next_leader_drains_a_queue_whose_leader_died() -> None:
     async with a_world().running() as world:
-        job(world, "alone", "team", cpu=1)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "alone", "team", cpu=1)
     stop(world, "ClusterQueue", "HoldAndDrain")
     async with TermWorld(cluster=world.cluster).running() as after:
         await asyncio.sleep(1)
@@ -180,8 +178,7 @@ async def test_an_eviction_that_fails_is_tried_again() -> None:
 
     world.cluster.evict_pods = unwilling  # type: ignore[method-assign]
     async with world.running():
-        job(world, "alone", "team", cpu=1)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "alone", "team", cpu=1)
         stop(world, "ClusterQueue", "HoldAndDrain")
         await asyncio.sleep(5)
         assert failures == 2
@@ -205,8 +202,7 @@ async def test_a_pod_whose_end_is_seen_late_is_evicted_once() -> None:
     evicting = list[asyncio.Task[None]]()
     world.cluster.evict_pods = seen_late  # type: ignore[method-assign]
     async with world.running():
-        job(world, "alone", "team", cpu=1)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "alone", "team", cpu=1)
         stop(world, "ClusterQueue", "HoldAndDrain")
         await asyncio.sleep(0.5)
         job(world, "another", "team", cpu=1)
@@ -220,8 +216,7 @@ async def test_pods_that_were_evicted_are_forgotten_once_they_are_gone() -> None
     async with a_world().running() as world:
         for name in ("first", "second"):
             stop(world, "ClusterQueue", "None")
-            job(world, name, "team", cpu=1)
-            await asyncio.sleep(1)
+            await job_and_wait(world, name, "team", cpu=1)
             stop(world, "ClusterQueue", "HoldAndDrain")
             await asyncio.sleep(1)
         assert world.term._admission_cycle._endings._requested == {"uid-second"}
@@ -274,8 +269,7 @@ async def test_a_pod_that_was_ready_once_is_not_evicted_when_it_is_not_any_more(
 
 async def test_a_pod_that_was_ready_once_stays_also_after_all_queues_were_read_again() -> None:
     async with a_world(**TIMEOUT).running() as world:
-        job(world, "alone", "team", cpu=1)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "alone", "team", cpu=1)
         ready(world, "alone")
         await asyncio.sleep(1)
         world.change("alone", lambda pod: pod.status.conditions.pop())
@@ -369,13 +363,11 @@ async def test_an_eviction_puts_a_unit_behind_those_that_came_meanwhile(
     strategy = {"timestamp": timestamp, "backoffBaseSeconds": 1}
     world = a_world(waitForPodsReady={"timeout": "10s", "requeuingStrategy": strategy})
     async with world.running():
-        job(world, "running", "team", cpu=7)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "running", "team", cpu=7)
         ready(world, "running")
         gang(world, "g", "team", 1, cpu=1)
         await asyncio.sleep(5)
-        job(world, "later", "team", cpu=8)
-        await asyncio.sleep(1)
+        await job_and_wait(world, "later", "team", cpu=8)
         stop(world, "ClusterQueue", "Hold")
         await asyncio.sleep(6)
         members(world, "g", 1)
@@ -389,8 +381,7 @@ async def test_an_eviction_puts_a_unit_behind_those_that_came_meanwhile(
 
 async def test_victims_of_a_preemption_say_so_and_say_later_that_they_run_again() -> None:
     async with one_node({"gpu": 8}, within="LowerPriority").running() as world:
-        gang(world, "low", "team", 2, gpu=4)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "low", "team", 2, gpu=4)
         gang(world, "high", "team", 1, priority=10, gpu=8)
         await asyncio.sleep(15)
         assert bound(world) == ["high-0"]
@@ -420,10 +411,8 @@ async def test_victims_of_a_preemption_say_so_and_say_later_that_they_run_again(
 
 async def test_the_events_of_a_pod_group_tell_that_it_waits_runs_and_is_evicted() -> None:
     async with one_node({"gpu": 8}, within="LowerPriority").running() as world:
-        gang(world, "low", "team", 2, gpu=4)
-        await asyncio.sleep(1)
-        gang(world, "other", "team", 1, gpu=4)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "low", "team", 2, gpu=4)
+        await gang_and_wait(world, "other", "team", 1, gpu=4)
         job(world, "high", "team", 10, gpu=8)
         await asyncio.sleep(15)
         reserved = "Quota reserved in ClusterQueue team, wait time since queued was 0s"
@@ -452,8 +441,7 @@ async def test_the_events_of_a_pod_group_tell_that_it_waits_runs_and_is_evicted(
 
 async def test_the_events_of_a_pod_group_tell_that_its_queue_drains() -> None:
     async with a_world().running() as world:
-        gang(world, "g", "team", 1, cpu=1)
-        await asyncio.sleep(1)
+        await gang_and_wait(world, "g", "team", 1, cpu=1)
         stop(world, "ClusterQueue", "HoldAndDrain")
         await asyncio.sleep(1)
         assert world.events("g", "EvictedDueToClusterQueueStopped") == [
