@@ -336,6 +336,14 @@ class TermWorld:
         assert len(keys) == len(set(keys)), f"bound twice: {keys}"
 
 
+def world_of_nodes(**cpus: str) -> TermWorld:
+    """A world with nodes of these names and CPUs."""
+    world = TermWorld()
+    for name, cpu in cpus.items():
+        world.node(name, cpu)
+    return world
+
+
 def specs(known: Mapping[str, Any]) -> Mapping[str, PluginSpec]:
     """What a configuration must know of the test's own plugins."""
     return user_plugin_specs(known)

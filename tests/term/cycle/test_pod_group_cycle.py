@@ -11,7 +11,7 @@ from podsched.api.objects import PodGroup
 from podsched.decide.decision import Decision
 from podsched.framework.plugin import PermitResult
 from podsched.framework.status import SUCCESS, Code, Status, error, unschedulable
-from support.term_world import TermWorld
+from support.term_world import TermWorld, world_of_nodes
 
 pytestmark = pytest.mark.looptime
 
@@ -78,9 +78,7 @@ async def test_a_gang_that_fits_is_bound_as_a_whole_in_one_call() -> None:
 
 
 async def test_members_wait_untried_for_their_group_and_for_min_count_of_them() -> None:
-    world = TermWorld()
-    world.node("n1")
-    async with world.running():
+    async with world_of_nodes(n1="4").running() as world:
         members(world, "a", "b")
         await asyncio.sleep(1)
         assert [world.place(name) for name in "ab"] == ["gated"] * 2
@@ -95,9 +93,7 @@ async def test_members_wait_untried_for_their_group_and_for_min_count_of_them() 
 
 
 async def test_of_a_gang_that_does_not_fit_no_pod_is_bound_and_nothing_is_reserved() -> None:
-    world = TermWorld()
-    world.node("n1", cpu="4")
-    async with world.running():
+    async with world_of_nodes(n1="4").running() as world:
         group(world, min_count=3)
         members(world, "a", "b", "c", cpu="2")
         await asyncio.sleep(1)
@@ -120,9 +116,7 @@ async def test_of_a_gang_that_does_not_fit_no_pod_is_bound_and_nothing_is_reserv
 
 
 async def test_a_waiting_gang_is_tried_again_only_when_an_event_may_help() -> None:
-    world = TermWorld()
-    world.node("n1", cpu="4")
-    async with world.running():
+    async with world_of_nodes(n1="4").running() as world:
         group(world, min_count=3)
         members(world, "a", "b", "c", cpu="2")
         await asyncio.sleep(100)
@@ -169,9 +163,7 @@ async def test_room_that_helps_only_a_member_that_fits_already_wakes_the_gang() 
 
 
 async def test_members_beyond_min_count_may_stay_behind_and_are_bound_later() -> None:
-    world = TermWorld()
-    world.node("n1", cpu="2")
-    async with world.running():
+    async with world_of_nodes(n1="2").running() as world:
         group(world, min_count=2)
         members(world, "low", priority=1)
         members(world, "a", "b", priority=5)
@@ -185,9 +177,7 @@ async def test_members_beyond_min_count_may_stay_behind_and_are_bound_later() ->
 
 
 async def test_members_that_run_count_for_one_that_comes_late() -> None:
-    world = TermWorld()
-    world.node("n1")
-    async with world.running():
+    async with world_of_nodes(n1="4").running() as world:
         group(world, min_count=2)
         members(world, "a", "b")
         await asyncio.sleep(1)
@@ -197,9 +187,7 @@ async def test_members_that_run_count_for_one_that_comes_late() -> None:
 
 
 async def test_a_basic_group_starts_with_the_members_that_fit() -> None:
-    world = TermWorld()
-    world.node("n1", cpu="2")
-    async with world.running():
+    async with world_of_nodes(n1="2").running() as world:
         group(world)
         members(world, "a", "b", "c")
         await asyncio.sleep(1)
@@ -208,9 +196,7 @@ async def test_a_basic_group_starts_with_the_members_that_fit() -> None:
 
 
 async def test_a_gang_that_lost_a_member_waits_for_another_one() -> None:
-    world = TermWorld()
-    world.node("n1", cpu="2")
-    async with world.running():
+    async with world_of_nodes(n1="2").running() as world:
         group(world, min_count=3)
         members(world, "a", "b", "c")
         await asyncio.sleep(1)
@@ -241,8 +227,7 @@ async def test_members_that_name_different_schedulers_all_fail() -> None:
 
 
 async def test_a_member_that_reserve_turns_down_takes_the_gang_along() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.script.on_reserve = lambda pod: unschedulable("no") if pod.name == "b" else SUCCESS
     async with world.running():
         group(world, min_count=2)
@@ -257,8 +242,7 @@ async def test_a_member_that_reserve_turns_down_takes_the_gang_along() -> None:
 
 
 async def test_an_error_of_one_member_is_the_error_of_all_also_of_those_that_fit_nowhere() -> None:
-    world = TermWorld()
-    world.node("n1", cpu="2")
+    world = world_of_nodes(n1="2")
     world.script.on_reserve = lambda pod: error("no answer")
     async with world.running():
         group(world, min_count=2)
@@ -274,8 +258,7 @@ async def test_an_error_of_one_member_is_the_error_of_all_also_of_those_that_fit
 
 
 async def test_a_bug_in_the_middle_of_a_group_takes_back_what_was_done_for_it() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     decide, calls = world.decider.decide, 0
 
     def decide_one_then_fail(trial: Any, runtime: Any, batch: Any, **more: Any) -> list[Decision]:
@@ -299,8 +282,7 @@ async def test_a_bug_in_the_middle_of_a_group_takes_back_what_was_done_for_it() 
 
 
 async def test_members_that_a_permit_plugin_holds_are_bound_when_it_lets_them_go() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), timeout=60.0)
     async with world.running():
         group(world, min_count=2)
@@ -342,9 +324,7 @@ async def test_pods_that_a_label_groups_start_together_if_an_argument_says_so(ke
 
 async def test_without_the_argument_labels_make_no_groups() -> None:
     labels = {"pod-group.scheduling.sigs.k8s.io/name": "g"}
-    world = TermWorld()
-    world.node("n1", cpu="2")
-    async with world.running():
+    async with world_of_nodes(n1="2").running() as world:
         world.pod("a", labels={**labels, "pod-group.scheduling.sigs.k8s.io/min-available": "3"})
         await asyncio.sleep(1)
         assert bound(world) == ["a"]
@@ -392,9 +372,7 @@ async def test_a_gang_that_fits_no_domain_says_how_many_were_tried() -> None:
 
 
 async def test_without_any_domain_the_group_is_unschedulable_until_a_node_has_the_label() -> None:
-    world = TermWorld()
-    world.node("n1")
-    async with world.running():
+    async with world_of_nodes(n1="4").running() as world:
         group(world, min_count=1, topology="zone")
         members(world, "a")
         await asyncio.sleep(1)
@@ -494,8 +472,7 @@ async def test_a_gang_of_higher_priority_evicts_lower_pods_on_several_nodes() ->
 
 
 async def test_no_pod_is_evicted_for_a_gang_that_would_not_fit_even_then() -> None:
-    world = TermWorld()
-    world.node("n1", cpu="2")
+    world = world_of_nodes(n1="2")
     world.pod("low", cpu="2", on="n1")
     async with world.running():
         group(world, min_count=3, priority=10)
@@ -525,10 +502,7 @@ async def test_no_more_is_evicted_than_needed_and_the_least_important_goes() -> 
 
 
 async def test_a_group_that_is_evicted_whole_goes_as_one() -> None:
-    world = TermWorld()
-    world.node("n1", cpu="2")
-    world.node("n2", cpu="2")
-    async with world.running():
+    async with world_of_nodes(n1="2", n2="2").running() as world:
         group(world, "v", min_count=4, priority=1, mode="PodGroup")
         members(world, "w", "x", "y", "z", of="v", priority=1)
         await asyncio.sleep(1)
@@ -570,8 +544,7 @@ async def test_while_victims_terminate_all_members_keep_their_nodes_and_evict_no
 
 
 async def test_a_member_that_never_preempts_keeps_the_gang_from_it() -> None:
-    world = TermWorld()
-    world.node("n1", cpu="2")
+    world = world_of_nodes(n1="2")
     world.pod("low", cpu="2", on="n1")
     async with world.running():
         group(world, min_count=2, priority=10)

@@ -21,7 +21,7 @@ from podsched.term.cycle.pod_group_start import GroupStart
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2
 from support.dying_binder import DyingBinder
-from support.term_world import WALL, TermWorld
+from support.term_world import WALL, TermWorld, world_of_nodes
 
 pytestmark = pytest.mark.looptime
 
@@ -90,8 +90,7 @@ async def partly_bound(world: TermWorld, count: int) -> None:
 async def test_a_late_member_that_fits_nowhere_does_not_take_back_a_gang_that_is_being_bound() -> (
     None
 ):
-    world = TermWorld()
-    world.node("n1", cpu="4")
+    world = world_of_nodes(n1="4")
     cluster, answered = world.cluster, asyncio.Event()
     patch_many = cluster.patch_many
 
@@ -137,8 +136,7 @@ async def test_members_that_are_being_preempted_do_not_count_for_one_that_waits(
 
 
 async def test_a_gang_is_recorded_before_its_first_binding_and_not_after_the_last() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     seen: list[dict[str, str]] = []
     DyingBinder(world).before = lambda: seen.append(conditions(world))
     async with world.running():
@@ -150,8 +148,7 @@ async def test_a_gang_is_recorded_before_its_first_binding_and_not_after_the_las
 
 
 async def test_nothing_of_a_start_that_is_over_waits_for_the_garbage_collector() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     rejected = "c"
     world.script.on_permit = lambda pod: PermitResult(
         unschedulable("not this one") if pod.name == rejected else SUCCESS
@@ -186,8 +183,7 @@ async def test_a_gang_whose_start_cannot_be_recorded_is_not_bound() -> None:
 
 
 async def test_single_members_and_basic_groups_need_no_record() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     seen: list[dict[str, str]] = []
     DyingBinder(world).before = lambda: seen.append(conditions(world))
     async with world.running():
@@ -203,8 +199,7 @@ async def test_single_members_and_basic_groups_need_no_record() -> None:
 
 
 async def test_a_member_that_permit_rejects_takes_all_along_before_any_is_bound() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.script.on_permit = lambda pod: PermitResult(
         unschedulable("not this one") if pod.name == "c" else SUCCESS
     )
@@ -220,8 +215,7 @@ async def test_a_member_that_permit_rejects_takes_all_along_before_any_is_bound(
 
 
 async def test_members_wait_for_one_that_permit_holds_and_go_with_it() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
 
     def on_permit(pod: PodInfo) -> PermitResult:
         return PermitResult(Status(Code.WAIT), timeout=30.0) if pod.name == "b" else PermitResult()
@@ -241,8 +235,7 @@ async def test_members_wait_for_one_that_permit_holds_and_go_with_it() -> None:
 
 
 async def test_a_member_whose_binding_failed_once_is_bound_at_once() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     binder = DyingBinder(world)
     binder.refused = {"b"}
 
@@ -260,8 +253,7 @@ async def test_a_member_whose_binding_failed_once_is_bound_at_once() -> None:
 
 
 async def test_a_gang_one_of_whose_members_can_never_be_bound_is_taken_back() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     DyingBinder(world).refused = {"b"}
     async with world.running():
         gang(world, "a", "b", "c")
@@ -276,8 +268,7 @@ async def test_a_gang_one_of_whose_members_can_never_be_bound_is_taken_back() ->
 
 
 async def test_members_that_were_evicted_are_forgotten_once_they_are_gone() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     binder = DyingBinder(world)
     async with world.running():
         for name in ("g", "h"):
@@ -289,8 +280,7 @@ async def test_members_that_were_evicted_are_forgotten_once_they_are_gone() -> N
 
 
 async def test_a_gang_that_can_start_without_the_failed_member_is_not_taken_back() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     DyingBinder(world).refused = {"c"}
     async with world.running():
         gang(world, "a", "b", "c", min_count=2)
@@ -357,8 +347,7 @@ async def test_a_gang_that_was_bound_whole_is_only_cleared_by_the_next_leader() 
 
 
 async def test_a_gang_that_ran_and_lost_members_is_never_taken_back() -> None:
-    world = TermWorld()
-    world.node("n1", cpu="3")
+    world = world_of_nodes(n1="3")
     binder = DyingBinder(world)
     async with world.running():
         gang(world, "a", "b", "c")

@@ -19,15 +19,13 @@ from podsched.lib.event_loop import ROUND
 from podsched.serve.client.errors import FenceLost, Unavailable
 from podsched.term.faulty_pods import PodFault
 from podsched.v1 import api_pb2
-from support.term_world import LOCK, TermWorld
+from support.term_world import LOCK, TermWorld, world_of_nodes
 
 pytestmark = pytest.mark.looptime
 
 
 async def test_pods_are_bound_once_and_told_of() -> None:
-    world = TermWorld()
-    world.node("n1")
-    async with world.running():
+    async with world_of_nodes(n1="4").running() as world:
         for name in "abc":
             world.pod(name)
         await asyncio.sleep(1)
@@ -38,8 +36,7 @@ async def test_pods_are_bound_once_and_told_of() -> None:
 
 
 async def test_what_was_there_before_the_term_is_scheduled_too() -> None:
-    world = TermWorld()
-    world.node("n1", cpu="2")
+    world = world_of_nodes(n1="2")
     world.pod("old", on="n1")
     for name in "ab":
         world.pod(name)
@@ -50,9 +47,7 @@ async def test_what_was_there_before_the_term_is_scheduled_too() -> None:
 
 
 async def test_a_pod_that_nothing_fits_gets_event_and_condition_and_waits() -> None:
-    world = TermWorld()
-    world.node("n1", cpu="2")
-    async with world.running():
+    async with world_of_nodes(n1="2").running() as world:
         world.pod("big", cpu="3")
         await asyncio.sleep(1)
         text = (
@@ -69,9 +64,7 @@ async def test_a_pod_that_nothing_fits_gets_event_and_condition_and_waits() -> N
 async def test_a_pod_rejected_before_all_plugins_were_asked_says_as_kube_scheduler_not_found() -> (
     None
 ):
-    world = TermWorld()
-    world.node("n1")
-    async with world.running():
+    async with world_of_nodes(n1="4").running() as world:
         volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
         # What PreFilter found for it is used again for the next pod.
         world.pod("big", cpu="3")
@@ -112,9 +105,7 @@ async def test_without_post_filter_plugins_a_pod_that_fits_nowhere_loses_its_nom
 
 
 async def test_a_waiting_pod_is_bound_when_a_node_comes_that_it_fits() -> None:
-    world = TermWorld()
-    world.node("full", cpu="0")
-    async with world.running():
+    async with world_of_nodes(full="0").running() as world:
         world.pod("a")
         await asyncio.sleep(20)
         world.node("n1")
@@ -123,8 +114,7 @@ async def test_a_waiting_pod_is_bound_when_a_node_comes_that_it_fits() -> None:
 
 
 async def test_a_deleting_pod_is_skipped_with_an_event() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.pod("going")
     world.change("going", lambda pod: pod.metadata.deletion_timestamp.FromSeconds(1))
     async with world.running():
@@ -136,9 +126,7 @@ async def test_a_deleting_pod_is_skipped_with_an_event() -> None:
 
 
 async def test_pods_of_another_scheduler_are_left_alone() -> None:
-    world = TermWorld()
-    world.node("n1")
-    async with world.running():
+    async with world_of_nodes(n1="4").running() as world:
         world.pod("theirs", schedulerName="theirs")
         await asyncio.sleep(1)
         assert world.nodes_of("theirs") == [""]
@@ -165,8 +153,7 @@ async def test_each_profile_schedules_its_own_pods_by_its_own_plugins() -> None:
 
 
 async def test_a_reserve_that_fails_undoes_all_in_reverse_order_and_frees_the_node() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.second.on_reserve = lambda pod: (
         unschedulable("books are full") if pod.name == "a" else SUCCESS
     )
@@ -188,9 +175,7 @@ async def test_a_reserve_that_fails_undoes_all_in_reverse_order_and_frees_the_no
 
 @pytest.mark.parametrize("point", ["reserve", "permit"])
 async def test_a_refusal_is_told_as_the_fit_error_of_the_one_node(point: str) -> None:
-    world = TermWorld()
-    world.node("n1")
-    world.node("n2")
+    world = world_of_nodes(n1="4", n2="4")
     if point == "reserve":
         world.script.on_reserve = lambda pod: unschedulable("not today")
     else:
@@ -210,8 +195,7 @@ async def test_a_refusal_is_told_as_the_fit_error_of_the_one_node(point: str) ->
 
 @pytest.mark.parametrize("point", ["reserve", "permit", "postFilter"])
 async def test_a_plugin_that_raises_fails_its_pod_and_not_the_scheduler(point: str) -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
 
     def broken(pod: PodInfo) -> Status:
         if pod.name == "a":
@@ -243,8 +227,7 @@ def broken_post_filter() -> None:
 
 
 async def test_an_error_is_told_as_one_and_tried_again_after_a_backoff() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     tried: list[float] = []
 
     def flaky(pod: PodInfo) -> Status:
@@ -266,8 +249,7 @@ async def test_an_error_is_told_as_one_and_tried_again_after_a_backoff() -> None
 
 
 async def test_a_loop_that_read_the_queues_slowly_does_not_oversleep_the_end_of_a_backoff() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     tried: list[float] = []
 
     def flaky(pod: PodInfo) -> Status:
@@ -293,8 +275,7 @@ async def test_a_loop_that_read_the_queues_slowly_does_not_oversleep_the_end_of_
 
 
 async def test_a_pod_that_must_wait_is_bound_once_every_plugin_has_allowed_it() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     for script in (world.script, world.second):
         script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), timeout=60)
     async with world.running():
@@ -314,8 +295,7 @@ async def test_a_pod_that_must_wait_is_bound_once_every_plugin_has_allowed_it() 
 
 
 async def test_a_pod_preempted_just_as_it_is_allowed_waits_no_longer_and_is_tried_again() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     waits = [True]
     world.script.on_permit = lambda pod: PermitResult(
         Status(Code.WAIT) if waits and waits.pop() else SUCCESS, timeout=600
@@ -334,8 +314,7 @@ async def test_a_pod_preempted_just_as_it_is_allowed_waits_no_longer_and_is_trie
 
 
 async def test_a_waiting_pods_node_is_published_as_its_nomination() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), timeout=60)
     async with world.running():
         world.pod("a")
@@ -345,8 +324,7 @@ async def test_a_waiting_pods_node_is_published_as_its_nomination() -> None:
 
 
 async def test_waiting_too_long_gives_the_place_back_and_wakes_who_was_in_the_way() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.script.on_permit = lambda pod: PermitResult(
         Status(Code.WAIT) if pod.name == "slow" else SUCCESS, timeout=5
     )
@@ -367,8 +345,7 @@ async def test_waiting_too_long_gives_the_place_back_and_wakes_who_was_in_the_wa
 
 
 async def test_a_pod_deleted_while_it_waits_gives_its_place_back() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.script.on_permit = lambda pod: PermitResult(
         Status(Code.WAIT) if pod.name == "gone" else SUCCESS, timeout=600
     )
@@ -416,8 +393,7 @@ def annotate(name: str, value: str) -> ObjectPatch:
 async def test_pre_bind_writes_its_patches_then_waits_for_the_cluster_then_the_pod_is_bound() -> (
     None
 ):
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
 
     def ready(cluster: object) -> Status:
         there = world.informer.get("Node", "signal") is not None
@@ -440,8 +416,7 @@ async def test_pre_bind_writes_its_patches_then_waits_for_the_cluster_then_the_p
 
 
 async def test_pre_bind_plugins_run_one_after_another() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     for script in (world.script, world.second):
         script.on_pre_bind = lambda pod: PreBindPlan()
     async with world.running():
@@ -460,9 +435,7 @@ async def test_pre_bind_plugins_run_one_after_another() -> None:
 
 
 async def test_a_pre_bind_that_wants_nothing_is_skipped() -> None:
-    world = TermWorld()
-    world.node("n1")
-    async with world.running():
+    async with world_of_nodes(n1="4").running() as world:
         world.pod("a")
         await asyncio.sleep(1)
         assert not [line for line in world.log if "preBind" in line]
@@ -473,8 +446,7 @@ async def test_a_pre_bind_that_wants_nothing_is_skipped() -> None:
 async def test_the_node_of_a_pod_whose_pre_bind_only_writes_is_not_published_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     monkeypatch.setattr(world.cluster, "patch_pod_statuses", None)
     world.script.on_pre_bind = lambda pod: PreBindPlan(patches=(annotate(pod.name, "yes"),))
     async with world.running():
@@ -508,8 +480,7 @@ def broken_wait() -> Status:
 async def test_a_pre_bind_that_fails_gives_everything_back_and_wakes_who_was_in_the_way(
     how: str,
 ) -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     plan, text = FAILING_PLANS[how]
 
     def pre_bind(pod: PodInfo) -> PreBindPlan:
@@ -531,8 +502,7 @@ async def test_a_pre_bind_that_fails_gives_everything_back_and_wakes_who_was_in_
 async def test_a_pod_gives_its_place_back_when_its_deletion_begins_though_finalizers_keep_it(
     waits_at: str,
 ) -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     waits = Status(Code.WAIT if waits_at == "permit" else Code.PENDING)
     if waits_at == "permit":
         world.script.on_permit = lambda pod: PermitResult(
@@ -557,8 +527,7 @@ async def test_a_pod_gives_its_place_back_when_its_deletion_begins_though_finali
 
 
 async def test_a_pod_deleted_in_pre_bind_gives_its_place_back() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.script.on_pre_bind = lambda pod: PreBindPlan(
         wait=lambda cluster: Status(Code.PENDING), timeout=600
     )
@@ -580,8 +549,7 @@ async def test_a_pod_deleted_in_pre_bind_gives_its_place_back() -> None:
 async def test_a_bind_that_is_refused_is_undone_and_tried_again_with_error_backoff(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     real = world.cluster.bind_pods
     refusals = [1, 1]
 
@@ -609,9 +577,7 @@ async def test_a_bind_that_is_refused_is_undone_and_tried_again_with_error_backo
 
 
 async def test_binds_wait_out_an_api_server_that_is_away_for_a_while() -> None:
-    world = TermWorld()
-    world.node("n1")
-    async with world.running():
+    async with world_of_nodes(n1="4").running() as world:
         world.cluster.fault = Unavailable("no server")
         world.pod("a")
         await asyncio.sleep(10)
@@ -623,9 +589,7 @@ async def test_binds_wait_out_an_api_server_that_is_away_for_a_while() -> None:
 
 
 async def test_a_pod_deleted_while_it_is_being_bound_frees_its_node() -> None:
-    world = TermWorld()
-    world.node("n1")
-    async with world.running():
+    async with world_of_nodes(n1="4").running() as world:
         world.cluster.fault = Unavailable("no server")
         world.pod("gone", cpu="4")
         await asyncio.sleep(1)
@@ -638,8 +602,7 @@ async def test_a_pod_deleted_while_it_is_being_bound_frees_its_node() -> None:
 
 
 async def test_a_post_bind_that_raises_leaves_the_other_pods_alone() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
 
     def broken(pod: PodInfo) -> None:
         raise ValueError("a bug")
@@ -658,9 +621,7 @@ async def test_a_post_bind_that_raises_leaves_the_other_pods_alone() -> None:
 
 
 async def test_the_nominated_node_is_taken_though_another_scores_higher() -> None:
-    world = TermWorld()
-    world.node("n1", cpu="2")
-    world.node("n2", cpu="64")
+    world = world_of_nodes(n1="2", n2="64")
     pod = world.pod("a", schedulingGates=[{"name": "wait"}])
     pod.status.nominated_node_name = "n1"
     world.cluster.update(pod)
@@ -675,8 +636,7 @@ async def test_the_nominated_node_is_taken_though_another_scores_higher() -> Non
 async def test_a_lost_fence_ends_the_term_whatever_write_notices_it(
     write: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     if write == "patch":
         world.script.on_pre_bind = lambda pod: PreBindPlan(patches=(annotate(pod.name, "yes"),))
 
@@ -699,8 +659,7 @@ async def test_a_lost_fence_ends_the_term_whatever_write_notices_it(
 
 
 async def test_the_end_of_a_term_says_nothing_of_pods_that_were_waiting() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), timeout=600)
     async with world.running():
         world.pod("a")
@@ -714,8 +673,7 @@ async def test_the_end_of_a_term_says_nothing_of_pods_that_were_waiting() -> Non
 
 
 async def test_a_bug_in_the_loop_ends_the_term_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
 
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
@@ -733,8 +691,7 @@ async def test_a_bug_in_the_loop_ends_the_term_loudly(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("point", ["reserve", "permit"])
 async def test_pods_that_are_turned_down_at_once_do_not_wake_each_other(point: str) -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     tried: list[str] = []
 
     def refuse(pod: PodInfo) -> Status:
@@ -770,8 +727,7 @@ async def test_a_pod_that_found_no_room_beside_one_that_is_turned_down_gets_it()
 async def test_a_binding_cycle_that_raises_ends_the_term_and_its_pod_is_not_left_assumed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), timeout=600)
 
     def broken(*_: object) -> None:
@@ -800,8 +756,7 @@ async def test_a_pod_whose_node_another_scheduler_took_is_decided_on_again_with_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Not before they have been seen, and then at once; no failure is reported."""
-    world = TermWorld()
-    world.node("n1", cpu="1")
+    world = world_of_nodes(n1="1")
     bind = world.cluster.bind_pods
     asked: list[tuple[str, int]] = []
 
@@ -841,8 +796,7 @@ async def test_others_have_their_turn_between_decisions_that_take_long(
     used, seen = 0.0, list[str]()
     for clock in ("monotonic", "thread_time"):
         monkeypatch.setattr(event_loop, clock, lambda: used)
-    world = TermWorld()
-    world.node("n1", cpu="8")
+    world = world_of_nodes(n1="8")
     decide = world.decider.decide
 
     def long(*pods: Any, **how: Any) -> list[Decision]:
@@ -867,8 +821,7 @@ async def test_a_pod_that_is_gone_after_others_had_their_turn_is_not_decided_on(
     used, decided = 0.0, list[str]()
     for clock in ("monotonic", "thread_time"):
         monkeypatch.setattr(event_loop, clock, lambda: used)
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     decide = world.decider.decide
 
     def long(*pods: Any, **how: Any) -> list[Decision]:

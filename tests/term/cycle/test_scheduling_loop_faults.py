@@ -14,7 +14,7 @@ from podsched.decide.decision import Decision
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import SUCCESS, Status, unschedulable
-from support.term_world import TermWorld
+from support.term_world import world_of_nodes
 
 pytestmark = pytest.mark.looptime
 
@@ -38,8 +38,7 @@ def failing_on(name: str, decide: Decide) -> Decide:
 async def test_a_decision_that_raises_costs_only_its_pod_the_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = TermWorld()
-    world.node("n1", cpu="8")
+    world = world_of_nodes(n1="8")
     monkeypatch.setattr(world.decider, "decide", failing_on("bad", world.decider.decide))
     async with world.running():
         for name in ("a", "bad", "c"):
@@ -58,8 +57,7 @@ async def test_a_decision_that_raises_costs_only_its_pod_the_attempt(
 async def test_what_was_assumed_before_it_raised_is_taken_back_and_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = TermWorld()
-    world.node("n1", cpu="8")
+    world = world_of_nodes(n1="8")
     decide, faults = world.decider.decide, 1
 
     def raising_afterwards(
@@ -85,8 +83,7 @@ async def test_what_was_assumed_before_it_raised_is_taken_back_and_tried_again(
 
 
 async def test_a_pod_that_cannot_be_used_is_told_of_and_the_others_are_scheduled() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.pod("before", cpu="much")
     async with world.running():
         world.pod("broken", cpu="much")
@@ -105,8 +102,7 @@ async def test_a_pod_that_cannot_be_used_is_told_of_and_the_others_are_scheduled
 
 
 async def test_a_plugin_whose_text_is_not_unicode_costs_only_its_pods_the_attempt() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     file = os.fsdecode(b"caf\xe9")
 
     def reserve(pod: PodInfo) -> Status:

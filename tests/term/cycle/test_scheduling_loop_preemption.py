@@ -11,7 +11,7 @@ from podsched.framework.plugin import PermitResult, PostFilterResult, PreBindPla
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, unschedulable
 from podsched.v1 import api_pb2
-from support.term_world import TermWorld
+from support.term_world import TermWorld, world_of_nodes
 
 pytestmark = pytest.mark.looptime
 
@@ -23,8 +23,7 @@ def pods(world: TermWorld) -> list[str]:
 
 
 async def test_a_preemptor_gets_its_node_from_a_pod_of_lower_priority() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.pod("low", cpu="3", on="n1")
     async with world.running():
         world.pod("high", cpu="3", priority=10)
@@ -37,8 +36,7 @@ async def test_a_preemptor_gets_its_node_from_a_pod_of_lower_priority() -> None:
 
 
 async def test_the_preemptor_waits_out_the_victims_grace_period_with_its_node_nominated() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.pod("low", cpu="3", on="n1", terminationGracePeriodSeconds=GRACE)
     async with world.running():
         world.pod("high", cpu="3", priority=10)
@@ -57,8 +55,7 @@ async def test_the_preemptor_waits_out_the_victims_grace_period_with_its_node_no
 
 
 async def test_no_lower_pod_takes_the_room_that_is_made_for_the_nominee() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.pod("low", cpu="3", on="n1", terminationGracePeriodSeconds=GRACE)
     async with world.running():
         world.pod("high", cpu="3", priority=10)
@@ -72,9 +69,7 @@ async def test_no_lower_pod_takes_the_room_that_is_made_for_the_nominee() -> Non
 
 
 async def test_while_its_victim_terminates_a_preemptor_preempts_no_other_pod() -> None:
-    world = TermWorld()
-    world.node("n1")
-    world.node("n2")
+    world = world_of_nodes(n1="4", n2="4")
     for number in (1, 2):
         world.pod(f"low-{number}", cpu="3", on=f"n{number}", terminationGracePeriodSeconds=GRACE)
     async with world.running():
@@ -91,8 +86,7 @@ async def test_while_its_victim_terminates_a_preemptor_preempts_no_other_pod() -
 
 
 async def test_a_higher_preemptor_ends_the_nomination_of_a_lower_one() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     for name in ("v1", "v2"):
         world.pod(name, cpu="2", on="n1", terminationGracePeriodSeconds=GRACE)
     async with world.running():
@@ -111,9 +105,7 @@ async def test_a_higher_preemptor_ends_the_nomination_of_a_lower_one() -> None:
 
 
 async def test_a_budget_is_violated_only_where_no_other_node_would_do() -> None:
-    world = TermWorld()
-    world.node("n1")
-    world.node("n2")
+    world = world_of_nodes(n1="4", n2="4")
     world.pod("guarded", cpu="3", on="n1", labels={"app": "db"})
     world.pod("free", cpu="3", on="n2")
     world.budget("db", 0, app="db")
@@ -130,8 +122,7 @@ async def test_a_budget_is_violated_only_where_no_other_node_would_do() -> None:
 async def test_while_evictions_fail_the_preemptor_tries_again_after_its_backoff(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.pod("low", cpu="3", on="n1")
     real, failures = world.cluster.evict_pods, [1, 2, 3]
 
@@ -153,8 +144,7 @@ async def test_while_evictions_fail_the_preemptor_tries_again_after_its_backoff(
 
 
 async def test_a_victim_waiting_at_permit_loses_its_place_and_stays_pending() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.script.on_permit = lambda pod: PermitResult(
         Status(Code.WAIT) if pod.name == "low" else SUCCESS, timeout=600
     )
@@ -178,8 +168,7 @@ async def test_a_victim_waiting_at_permit_loses_its_place_and_stays_pending() ->
 async def test_a_victim_that_was_not_bound_yet_is_tried_again_after_its_backoff(
     waits_at: str,
 ) -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
 
     def permit(pod: PodInfo) -> PermitResult:
         waits = pod.name == "low" and waits_at == "permit"
@@ -206,8 +195,7 @@ async def test_a_victim_that_was_not_bound_yet_is_tried_again_after_its_backoff(
 
 
 async def test_a_victim_in_pre_bind_loses_its_place_and_stays_pending() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
 
     def plan(pod: PodInfo) -> PreBindPlan:
         if pod.name == "high":
@@ -227,8 +215,7 @@ async def test_a_victim_in_pre_bind_loses_its_place_and_stays_pending() -> None:
 
 
 async def test_a_pod_that_may_not_preempt_says_so_and_evicts_no_pod() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.pod("low", cpu="3", on="n1")
     async with world.running():
         world.pod("high", cpu="3", priority=10, preemptionPolicy="Never")
@@ -241,8 +228,7 @@ async def test_a_pod_that_may_not_preempt_says_so_and_evicts_no_pod() -> None:
 
 
 async def test_a_preemptor_deleted_meanwhile_lets_its_room_go() -> None:
-    world = TermWorld()
-    world.node("n1")
+    world = world_of_nodes(n1="4")
     world.pod("low", cpu="3", on="n1", terminationGracePeriodSeconds=GRACE)
     async with world.running():
         world.pod("high", cpu="3", priority=10)
