@@ -29,8 +29,7 @@ async def test_after_a_pod_without_a_node_only_the_next_one_is_looked_at(
     world.node("n", cpu="4")
     for number in range(10):
         world.pod(f"early-{number}", cpu="1")
-    async with world.running():
-        await asyncio.sleep(0.5)
+    async with world.running(seconds=0.5):
         # A plugin reserves for each of the four that are placed, so each is decided alone after the
         # first has shown it; the fifth finds no room.
         assert looked_at == [10, *[1] * 9]

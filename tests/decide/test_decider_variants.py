@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -32,8 +31,7 @@ async def outcome(world: TermWorld) -> tuple[list[str], list[int]]:
         return decisions
 
     world.decider.decide = counted  # type: ignore[method-assign]
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         world.check()
         return world.nodes_of(*PODS), together
 

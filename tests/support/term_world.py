@@ -237,13 +237,15 @@ class TermWorld:
     # ------------------------------------------------------------------ running it
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[TermWorld]:
-        """The informer has synced and the term runs."""
+    async def running(self, *, seconds: float = 0) -> AsyncIterator[TermWorld]:
+        """The informer has synced and the term runs, since some seconds ago."""
         following = asyncio.create_task(self.informer.run(self.handle))
         recording = asyncio.create_task(self.recorder.run())
         await self.informer.synced.wait()
         self.ended = asyncio.create_task(self.term.run())
         try:
+            if seconds:
+                await asyncio.sleep(seconds)
             yield self
         finally:
             for task in (self.ended, following, recording):
@@ -252,6 +254,11 @@ class TermWorld:
                     await task
             if self.extenders is not None:
                 await self.extenders.close()
+
+    async def run_for(self, seconds: float) -> None:
+        """The term runs for some seconds."""
+        async with self.running(seconds=seconds):
+            pass
 
     # ------------------------------------------------------------------ the test's hand
 
@@ -277,6 +284,11 @@ class TermWorld:
         made = self.cluster.create(pod(name, full, **metadata))
         assert isinstance(made, Pod)
         return made
+
+    async def pod_and_wait(self, name: str, *args: Any, seconds: float = 1, **spec: Any) -> None:
+        """``pod``, and some seconds in which it is decided."""
+        self.pod(name, *args, **spec)
+        await asyncio.sleep(seconds)
 
     def budget(self, name: str, allowed: int, **labels: str) -> None:
         item = PodDisruptionBudget()

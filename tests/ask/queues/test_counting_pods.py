@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from podsched.ask.queues.counting import pods_in, sibling_queues
@@ -22,8 +20,7 @@ async def test_pods_of_all_localqueues_of_the_clusterqueue_count_and_no_others()
         job(world, "b", "second", cpu=1)
         job(world, "c", "other", cpu=1)
         gang(world, "train", "second", 1, cpu=1)
-        world.pod("free")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("free")
         queues = sibling_queues(world.state.admission, "default/pod:a")
         pods = pods_in(queues, world.state.cache.cluster, world.cluster.objects("Pod"))
         assert sorted(pod.metadata.name for pod in pods) == ["a", "b", "train-0"]

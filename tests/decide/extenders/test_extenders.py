@@ -81,8 +81,7 @@ async def test_each_extender_sees_what_the_one_before_has_left_and_ignorable_one
     for name in ("n1", "n2", "n3"):
         world.node(name)
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         assert second.nodes_sent("filter") == [["n1", "n2", "n3"]]
         assert ignorable.nodes_sent("filter") == [["n2", "n3"]]
         assert world.nodes_of("a") == ["n3"]
@@ -94,8 +93,7 @@ async def test_an_extender_that_caches_nodes_is_asked_by_name() -> None:
     world.node("n1")
     world.node("n2")
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         assert first.calls[0][1]["Nodes"] is None
         assert world.nodes_of("a") == ["n2"]
 
@@ -126,8 +124,7 @@ async def test_reasons_of_extenders_stand_beside_those_of_plugins() -> None:
         world.node(name)
     world.node("n4", cpu="500m")
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", seconds=0.5)
         # n5 was dropped without a word, and n4 is too small even when it is empty.
         assert world.scheduled("a").message == (
             "0/5 nodes are available: 1 Insufficient cpu, 1 too hot, 2 no such device. "
@@ -148,8 +145,7 @@ async def test_more_reasons_than_a_plugin_can_have_are_all_told() -> None:
     for at in range(70):
         world.node(f"n{at}")
     async with world.running():
-        world.pod("a", preemptionPolicy="Never")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", preemptionPolicy="Never", seconds=0.5)
         message = world.scheduled("a").message
         assert all(f"1 n{at} is busy" in message for at in range(70))
 
@@ -159,8 +155,7 @@ async def test_any_event_gives_a_pod_that_extenders_turned_down_another_try() ->
     first.answers["filter"] = lambda args: passing(args, lambda name: False)
     world.node("n1")
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(5)
+        await world.pod_and_wait("a", seconds=5)
         assert world.place("a") == "unschedulable"
         first.answers["filter"] = lambda args: passing(args, lambda name: True)
         unrelated = v1.StorageClass()
@@ -179,8 +174,7 @@ async def test_an_extender_that_fails_fails_the_attempt() -> None:
     first.answers["filter"] = fails
     world.node("n1")
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", seconds=0.5)
         assert world.scheduled("a").reason == "SchedulerError"
         assert world.scheduled("a").message == "out of order"
         assert world.events("a", "FailedScheduling") == ["out of order"]
@@ -197,8 +191,7 @@ async def test_an_ignorable_extender_that_fails_counts_as_not_asked() -> None:
     first.answers["filter"] = fails
     world.node("n1")
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", seconds=0.5)
         assert world.nodes_of("a") == ["n1"]
 
 
@@ -207,8 +200,7 @@ async def test_an_extender_must_not_invent_nodes() -> None:
     first.answers["filter"] = lambda args: {"NodeNames": ["n9"]}
     world.node("n1")
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", seconds=0.5)
         assert world.scheduled("a").message == (
             'extender "http://e0" claims a filtered node "n9" which is not found in the input '
             "node list"
@@ -229,12 +221,10 @@ async def test_extenders_scores_are_weighted_and_added() -> None:
     for name in ("n1", "n2", "n3"):
         world.node(name)
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         assert world.nodes_of("a") == ["n2"]
         first.answers["prioritize"] = lambda args: []
-        world.pod("b")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("b")
         assert world.nodes_of("b") == ["n1"]
 
 
@@ -249,8 +239,7 @@ async def test_extenders_are_asked_for_scores_at_the_same_time_and_one_may_fail(
     world.node("n2")
     gauge = world.meter.scheduler.goroutines.labels("prioritizing_extender")
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", seconds=0.5)
         assert gauge.value == 2
         await asyncio.sleep(1)
         assert world.nodes_of("a") == ["n2"]
@@ -278,8 +267,7 @@ async def test_scores_beyond_the_range_of_extenders_count_as_they_are(
     for name in ("n1", "n2", "n3"):
         world.node(name)
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         assert world.nodes_of("a") == [chosen]
 
 
@@ -295,8 +283,7 @@ async def test_a_score_at_the_end_of_its_range_is_recorded_as_the_most_there_is(
             first.answers["prioritize"] = lambda args, score=score: [
                 {"Host": node, "Score": score} for node in ("n1", "n2")
             ]
-            world.pod(name)
-            await asyncio.sleep(1)
+            await world.pod_and_wait(name)
     log.flush(0)
     records = log.find(DecisionQuery()).records
     assert {r.name: r.total for r in records} == {"high": 2**63 - 1, "low": -(2**63)}
@@ -317,8 +304,7 @@ async def test_scores_that_are_no_integers_count_as_none(answer: bytes) -> None:
     world.node("n1")
     world.node("n2")
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         assert world.nodes_of("a") == ["n1"]
 
 
@@ -335,8 +321,7 @@ async def test_a_node_that_fills_up_while_extenders_are_asked_is_not_chosen() ->
         world.pod("a", cpu="2")
         await asyncio.sleep(1.5)
         assert first.verbs() == ["filter", "prioritize"]
-        world.pod("other", cpu="2", on="n1")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("other", cpu="2", on="n1")
         assert world.nodes_of("a") == ["n2"]
 
 
@@ -345,8 +330,7 @@ async def test_extenders_are_asked_again_when_only_other_nodes_fit_by_then() -> 
     first.delay = 1
     world.node("n1", cpu="2")
     async with world.running():
-        world.pod("a", cpu="2")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", cpu="2", seconds=0.5)
         world.pod("other", cpu="2", on="n1")
         world.node("n2", cpu="2")
         await asyncio.sleep(3)
@@ -388,8 +372,7 @@ async def test_a_node_that_goes_while_extenders_are_asked_is_forgotten() -> None
     world.node("n1")
     world.node("n2")
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", seconds=0.5)
         world.cluster.delete("Node", "n1")
         await asyncio.sleep(2)
         assert world.nodes_of("a") == ["n2"]
@@ -401,8 +384,7 @@ async def test_a_pod_that_goes_while_extenders_are_asked_leaves_nothing_behind()
     first.delay = 1
     world.node("n1")
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", seconds=0.5)
         world.cluster.delete("Pod", "default/a")
         await asyncio.sleep(2)
         assert world.cluster.bound == []
@@ -417,8 +399,7 @@ async def test_a_pod_that_another_client_binds_while_extenders_are_asked_is_left
     world.node("n1")
     world.node("n2")
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", seconds=0.5)
         world.change("a", lambda pod: setattr(pod.spec, "node_name", "n2"))
         await asyncio.sleep(3)
         assert world.cluster.bound == []
@@ -448,8 +429,7 @@ async def test_a_lost_fence_ends_the_term_while_an_extender_is_asked() -> None:
     world.node("n1")
     world.script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), timeout=2)
     async with world.running():
-        world.pod("refused")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("refused")
         first.delay = 10
         world.pod("a")
         world.cluster.new_term(LOCK)
@@ -467,8 +447,7 @@ async def test_with_a_share_of_the_nodes_extenders_are_asked_about_no_more() -> 
     for at in range(300):
         world.node(f"n{at}")
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         assert [len(names) for names in first.nodes_sent("filter")] == [150]
         assert world.nodes_of("a") != [""]
 
@@ -486,11 +465,9 @@ async def test_the_next_search_starts_elsewhere_though_no_extender_was_asked() -
     ]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": by_name}}
     async with world.running():
-        world.pod("a", cpu="1000", affinity={"nodeAffinity": required})
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a", cpu="1000", affinity={"nodeAffinity": required})
         assert first.nodes_sent("filter") == []
-        world.pod("b")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("b")
         assert first.nodes_sent("filter") == [names[100:250]]
 
 
@@ -568,8 +545,7 @@ async def test_a_post_filter_plugin_that_returns_unresolvable_is_the_last_one_wi
     world.script.on_post_filter = lambda pod: PostFilterResult(unresolvable("not here"))
     async with world.running():
         await crowded(world)
-        world.pod("high", cpu="2", priority=10)
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("high", cpu="2", priority=10, seconds=0.5)
         assert first.calls == []
 
 
@@ -611,8 +587,7 @@ async def test_what_is_wrong_with_a_preempting_extender_stops_preemption_unless_
     first.answers["preempt"] = answer
     async with world.running():
         await crowded(world)
-        world.pod("high", cpu="2", priority=10)
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("high", cpu="2", priority=10, seconds=0.5)
         if not ignorable:
             assert world.scheduled("high").message.endswith(message)
             assert world.nodes_of("low-n1", "low-n2") == ["n1", "n2"]
@@ -633,8 +608,7 @@ async def test_preemption_helps_where_the_extender_says_failed_and_not_where_unr
             world.node(name, cpu="4")
             world.pod(f"low-{name}", cpu="1", on=name)
         await asyncio.sleep(0.5)
-        world.pod("high", cpu="1", priority=10)
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("high", cpu="1", priority=10, seconds=0.5)
         # The pod fits beside the others: there is no pod that the plugins would evict.
         assert world.scheduled("high").message == (
             "0/2 nodes are available: 1 crowded, 1 wrong place. "
@@ -650,8 +624,7 @@ async def test_dry_runs_that_evict_nobody_on_several_nodes_are_all_told() -> Non
             world.node(name)
             world.pod(f"low-{name}", on=name)
         await asyncio.sleep(0.5)
-        world.pod("high", priority=10)
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("high", priority=10, seconds=0.5)
         _, preemption = world.scheduled("high").message.split("preemption: ")
         text = 'expected at least one victim pod on node "{}"'
         assert preemption.startswith("[") and preemption.endswith("]")
@@ -683,8 +656,7 @@ async def test_an_extender_binds_in_place_of_the_api() -> None:
     world.node("n1")
     async with world.running():
         world.pod("a")
-        world.pod("b")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("b")
         assert sorted(made) == ["a to n1", "b to n1"]
         assert world.cluster.bound == []
         assert first.calls[0][1]["PodUID"] == "uid-a"
@@ -699,8 +671,7 @@ async def test_a_pod_that_an_extender_could_not_bind_is_tried_again() -> None:
     first.answers["bind"] = lambda args: {"Error": "device is gone"}
     world.node("n1")
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", seconds=0.5)
         assert world.scheduled("a").message == "device is gone"
         assert len(world.state.cache.held) == 0
         first.answers["bind"] = binding(world, made)
@@ -714,8 +685,7 @@ async def test_the_api_binds_where_an_ignorable_extender_could_not() -> None:
     first.answers["bind"] = fails
     world.node("n1")
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         assert world.cluster.bound == [("default/a", "n1")]
 
 
@@ -739,8 +709,7 @@ async def test_a_pod_that_goes_while_an_extender_binds_it_leaves_nothing_behind(
     first.delay = 1
     world.node("n1")
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", seconds=0.5)
         world.cluster.delete("Pod", "default/a")
         await asyncio.sleep(2)
         assert len(world.state.cache.held) == 0
@@ -752,8 +721,7 @@ async def test_the_calls_to_extenders_that_bind_end_with_the_term() -> None:
     first.delay = 60
     world.node("n1")
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", seconds=0.5)
         assert "extender binds default/a" in names_of_tasks()
     assert "extender binds default/a" not in names_of_tasks()
 

@@ -96,8 +96,7 @@ def test_a_pod_is_charged_its_share_of_its_batch() -> None:
 async def test_each_extension_point_that_a_pod_passes_is_timed() -> None:
     async with TermWorld().running() as world:
         world.node("n1")
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
     counts = samples(world.registry, "scheduler_framework_extension_point_duration_seconds_count")
     points = ("PreFilter", "Filter", "PreScore", "Score", "Reserve", "Permit", "Bind", "PostBind")
     for point in points:
@@ -113,8 +112,7 @@ async def test_each_extension_point_that_a_pod_passes_is_timed() -> None:
 async def test_nothing_is_scored_where_nothing_fits() -> None:
     async with TermWorld().running() as world:
         world.node("n1", cpu="1")
-        world.pod("a", cpu="2")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a", cpu="2")
     counts = samples(world.registry, "scheduler_framework_extension_point_duration_seconds_count")
     points = {re.search(r'point="(\w+)"', labels)[1] for labels in counts}  # type: ignore[index]
     assert points == {"PreFilter", "Filter", "PostFilter"}
@@ -124,8 +122,7 @@ async def test_runs_are_counted_at_the_points_at_which_kube_scheduler_counts_the
     async with TermWorld().running() as world:
         world.node("n1", cpu="1")
         world.pod("a", cpu="1")
-        world.pod("b", cpu="2")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("b", cpu="2")
     counts = samples(world.registry, "scheduler_plugin_evaluation_total")
     points = {re.search(r'point="(\w+)"', labels)[1] for labels in counts}  # type: ignore[index]
     assert points == {"PreFilter", "Filter", "PreScore", "Score"}
@@ -134,16 +131,14 @@ async def test_runs_are_counted_at_the_points_at_which_kube_scheduler_counts_the
 async def test_a_preemption_attempt_counts_even_if_it_finds_no_victims() -> None:
     async with TermWorld().running() as world:
         world.node("n1", cpu="1")
-        world.pod("a", cpu="2")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a", cpu="2")
     assert world.meter.scheduler.preemption_attempts_total.labels().value == 1
 
 
 async def test_events_and_a_sample_of_the_hints_are_timed() -> None:
     async with TermWorld().running() as world:
         world.node("n1", cpu="1")
-        world.pod("a", cpu="2")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a", cpu="2")
         world.node("n2", cpu="4")
         await asyncio.sleep(1)
     events = samples(world.registry, "scheduler_event_handling_duration_seconds_count")
@@ -158,8 +153,7 @@ async def test_a_plugin_that_rejects_no_pod_any_more_is_exported_as_zero() -> No
     labels = 'plugin="NodeResourcesFit",profile="default-scheduler"'
     async with world.running():
         world.node("n1", cpu="1")
-        world.pod("a", cpu="2")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a", cpu="2")
         world.meter.gauges(world.state.queue, world.state.cache, world.term.binding.under_way, {})
         assert samples(world.registry, "scheduler_unschedulable_pods") == {labels: 1}
         world.node("n2", cpu="4")

@@ -175,8 +175,7 @@ class SlowEviction(Run):
         world.cluster.evict_pods = slow  # type: ignore[method-assign]
         async with world.running(), recording_of(self.world.cluster, self.file, self.log) as writer:
             await asyncio.sleep(0.5)
-            world.pod("preemptor", "3", 100)
-            await asyncio.sleep(0.5)
+            await world.pod_and_wait("preemptor", "3", 100, seconds=0.5)
             self.checkpoint(writer)
             world.cluster.delete("Pod", "default/other")  # wakes the preemptor
             await asyncio.sleep(10)

@@ -63,8 +63,7 @@ def given(world: Cluster) -> list[str]:
 async def test_a_pod_gets_a_claim_of_its_own_with_a_device() -> None:
     world = await providing(n1=["d0", "d1"])
     ask(world, "p")
-    async with world.running():
-        await asyncio.sleep(5)
+    await world.run_for(5)
     assert world.nodes_of("p") == ["n1"]
     (claim,) = claims(world)
     meta, status = claim.metadata, claim.status
@@ -93,8 +92,7 @@ async def test_a_pod_gets_a_claim_of_its_own_with_a_device() -> None:
 async def test_the_class_can_be_asked_for_by_its_own_name() -> None:
     world = await a_cluster(n1=["d0"])
     ask(world, "p", resource=IMPLICIT)
-    async with world.running():
-        await asyncio.sleep(5)
+    await world.run_for(5)
     assert world.nodes_of("p") == ["n1"]
     assert given(world) == ["n1/d0"]
 
@@ -107,8 +105,7 @@ async def test_a_node_with_a_device_plugin_gives_its_own_devices() -> None:
     world.cluster.update(node)
     for name in "abc":
         ask(world, name)
-    async with world.running():
-        await asyncio.sleep(5)
+    await world.run_for(5)
     assert sorted(world.nodes_of("a", "b", "c")) == ["", "n1", "n1"]
     assert claims(world) == []
     waiting = next(name for name in "abc" if not world.nodes_of(name)[0])
@@ -124,8 +121,7 @@ async def test_pods_use_device_plugins_and_claims_on_different_nodes() -> None:
     world.cluster.update(node)
     for name in "abc":
         ask(world, name)
-    async with world.running():
-        await asyncio.sleep(5)
+    await world.run_for(5)
     assert sorted(world.nodes_of("a", "b", "c")) == ["", "n1", "n2"]
     assert given(world) == ["n1/d0"]
 
@@ -152,8 +148,7 @@ async def test_no_device_is_given_twice_and_what_lacks_is_told() -> None:
     world = await providing(n1=["d0", "d1"], n2=["d0"])
     for number in range(5):
         ask(world, f"p{number}")
-    async with world.running():
-        await asyncio.sleep(5)
+    await world.run_for(5)
     assert given(world) == ["n1/d0", "n1/d1", "n2/d0"]
     waiting = [f"p{number}" for number in range(5) if not world.nodes_of(f"p{number}")[0]]
     assert len(waiting) == 2
@@ -165,8 +160,7 @@ async def test_no_device_is_given_twice_and_what_lacks_is_told() -> None:
 async def test_a_pod_waits_for_a_class_that_provides_the_resource() -> None:
     world = await a_cluster(n1=["d0"])
     ask(world, "p")
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         assert f"Insufficient {GPU}" in world.scheduled("p").message
         provide(world)
         await asyncio.sleep(15)
@@ -177,8 +171,7 @@ async def test_a_pod_waits_for_a_class_that_provides_the_resource() -> None:
 async def test_devices_of_a_pod_that_is_gone_go_to_a_waiting_pod() -> None:
     world = await providing(n1=["d0"])
     ask(world, "a")
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         ask(world, "b")
         await asyncio.sleep(1)
         assert world.nodes_of("a", "b") == ["n1", ""]
@@ -193,8 +186,7 @@ async def test_a_pod_with_a_claim_and_an_extended_resource_gets_both() -> None:
     world = await providing(n1=["d0"], n2=["d0", "d1"])
     world.claim("c")
     world.user("p", "c", containers=containers({GPU: "1"}))
-    async with world.running():
-        await asyncio.sleep(5)
+    await world.run_for(5)
     assert world.nodes_of("p") == ["n2"]
     assert given(world) == ["n2/d0", "n2/d1"]
     assert world.devices_of("c") == ["n2/d0"]
@@ -208,8 +200,7 @@ async def test_a_pod_with_a_claim_needs_no_other_on_a_node_with_the_resource() -
     world.cluster.update(node)
     world.claim("c")
     world.user("p", "c", containers=containers({GPU: "1"}))
-    async with world.running():
-        await asyncio.sleep(5)
+    await world.run_for(5)
     assert world.nodes_of("p") == ["n1"]
     assert [claim.metadata.name for claim in claims(world)] == ["c"]
 
@@ -239,8 +230,7 @@ async def test_a_claim_of_an_earlier_term_is_replaced() -> None:
             }
         },
     )
-    async with world.running():
-        await asyncio.sleep(15)
+    await world.run_for(15)
     assert world.nodes_of("p") == ["n1"]
     (claim,) = claims(world)
     assert claim.metadata.name != "p-extended-resources-abcde"
@@ -261,8 +251,7 @@ async def test_a_claim_of_an_earlier_term_is_replaced_although_other_devices_are
             ],
         },
     )
-    async with world.running():
-        await asyncio.sleep(0.5)
+    async with world.running(seconds=0.5):
         assert any(
             "cannot schedule extended resource claim" in text
             for text in world.events("p", "FailedScheduling")
@@ -278,8 +267,7 @@ async def test_a_pod_that_is_not_bound_deletes_its_claim() -> None:
     answers = [error("no"), error("no"), SUCCESS]
     world.script.on_pre_bind = lambda pod: PreBindPlan(answers.pop(0))
     ask(world, "p")
-    async with world.running():
-        await asyncio.sleep(0.3)
+    async with world.running(seconds=0.3):
         await asyncio.sleep(120)
     assert answers == []
     assert world.nodes_of("p") == ["n1"]
@@ -293,8 +281,7 @@ async def test_a_pod_that_is_not_reserved_makes_no_claim() -> None:
     world.script.on_reserve = lambda pod: answers.pop() if answers else SUCCESS
     ask(world, "p")
     ask(world, "q")
-    async with world.running():
-        await asyncio.sleep(0.1)
+    async with world.running(seconds=0.1):
         assert len(claims(world)) <= 1
         await asyncio.sleep(60)
     assert sorted(world.nodes_of("p", "q")) == ["", "n1"]
@@ -314,8 +301,7 @@ async def test_a_claim_whose_creation_had_no_answer_is_made_again() -> None:
 
     world.cluster.create_many = lose  # type: ignore[method-assign]
     ask(world, "p")
-    async with world.running():
-        await asyncio.sleep(0.5)
+    async with world.running(seconds=0.5):
         assert world.nodes_of("p") == [""]
         await create_many(lost, fence=world.fence)  # it arrives late
         await asyncio.sleep(60)
@@ -346,8 +332,7 @@ async def test_an_allocation_without_an_answer_keeps_its_device_until_the_claim_
 
     world.cluster.delete_many = delete_late  # type: ignore[method-assign]
     ask(world, "p")
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         ask(world, "other", priority=5)
         await asyncio.sleep(2)
         assert world.nodes_of("p", "other") == ["", ""]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from podsched.ask.live_explanation import Clock, explain_live
@@ -26,8 +24,7 @@ async def told(selector: str) -> str:
     asked = exactly | {"selectors": [{"cel": {"expression": selector}}]}
     world.make("ResourceClaim", "c", {"devices": {"requests": [{"name": "r", "exactly": asked}]}})
     world.user("p", "c")
-    async with world.running():
-        await asyncio.sleep(5)
+    async with world.running(seconds=5):
         request = ExplainRequest(namespace="default", name="p", nodes=["n"])
         clock = Clock(world.clock(), world.clock())
         return str(explain_live(world.state, request, clock)).replace('\\"', '"')

@@ -33,8 +33,7 @@ async def test_a_pod_gets_a_device_on_its_node() -> None:
     world.node("n0", cpu="16")
     world.claim("c")
     world.user("p", "c")
-    async with world.running():
-        await asyncio.sleep(5)
+    await world.run_for(5)
     assert world.nodes_of("p") == ["n1"]
     claim = world.stored_claim("c")
     assert world.devices_of("c") == ["n1/d0"]
@@ -54,8 +53,7 @@ async def test_the_claims_of_a_pod_with_many_are_written_in_shares(
     for name in names:
         world.claim(name)
     world.user("p", *names)
-    async with world.running():
-        await asyncio.sleep(5)
+    await world.run_for(5)
     assert world.nodes_of("p") == ["n1"]
     assert [world.devices_of(name) for name in names] == [[f"n1/d{n}"] for n in range(5)]
     assert all(world.users_of(name) == ["p"] for name in names)
@@ -67,8 +65,7 @@ async def test_no_device_is_given_twice() -> None:
     for number in range(5):
         world.claim(f"c{number}")
         world.user(f"p{number}", f"c{number}")
-    async with world.running():
-        await asyncio.sleep(5)
+    await world.run_for(5)
     given = [device for number in range(5) for device in world.devices_of(f"c{number}")]
     assert sorted(given) == ["n1/d0", "n1/d1", "n2/d0"]
     waiting = [f"p{number}" for number in range(5) if not world.nodes_of(f"p{number}")[0]]
@@ -84,8 +81,7 @@ async def test_a_device_that_is_given_back_goes_to_a_waiting_pod() -> None:
     for name in "ab":
         world.claim(name)
     world.user("pa", "a")
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         world.user("pb", "b")
         await asyncio.sleep(1)
         assert world.nodes_of("pa", "pb") == ["n1", ""]
@@ -118,8 +114,7 @@ async def test_pods_that_share_a_new_claim_are_bound_one_after_the_other() -> No
     world.claim("c")
     for number in range(4):
         world.user(f"p{number}", "c")
-    async with world.running():
-        await asyncio.sleep(0.1)
+    async with world.running(seconds=0.1):
         texts = [text for n in range(4) for text in world.events(f"p{n}", "FailedScheduling")]
         assert any("claim default/c is in the process of being allocated" in t for t in texts)
         await asyncio.sleep(30)
@@ -141,8 +136,7 @@ async def test_an_allocated_claim_restricts_the_nodes() -> None:
         world.user(f"p{number}", "c", cpu="1")
     world.user("q", "other")
     world.user("elsewhere", "c", nodeSelector={"absent": "x"})
-    async with world.running():
-        await asyncio.sleep(20)
+    await world.run_for(20)
     assert world.nodes_of("p0", "p1", "p2") == ["n1"] * 3
     assert world.nodes_of("q", "elsewhere") == ["n2", ""]
 
@@ -157,8 +151,7 @@ async def test_a_node_that_is_relabelled_reaches_other_devices() -> None:
     world.node("n2")
     world.claim("c")
     world.user("p", "c")
-    async with world.running():
-        await asyncio.sleep(2)
+    async with world.running(seconds=2):
         assert world.nodes_of("p") == [""]
         node = world.cluster.object("Node", "n2")
         assert isinstance(node, v1.Node)
@@ -171,8 +164,7 @@ async def test_a_node_that_is_relabelled_reaches_other_devices() -> None:
 async def test_a_pod_waits_for_its_claim_without_a_condition() -> None:
     world = await a_cluster(n1=["d0"])
     world.user("p", "c")
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         assert not world.stored("p").status.conditions
         world.claim("c")
         await asyncio.sleep(5)
@@ -184,8 +176,7 @@ async def test_a_generated_claim_must_be_the_pods_own() -> None:
     refs = [{"name": "t", "resourceClaimTemplateName": "t"}]
     world.pod("p", resourceClaims=refs)
     world.claim("p-t-1")
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         assert not world.stored("p").status.conditions
 
         def generated(pod: v1.Pod) -> None:
@@ -209,8 +200,7 @@ async def test_a_class_that_does_not_exist_is_named() -> None:
     world.cluster.delete("DeviceClass", "gpu")
     world.claim("c")
     world.user("p", "c")
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         message = world.scheduled("p").message
         world.make("DeviceClass", "gpu", {})
         await asyncio.sleep(15)
@@ -233,8 +223,7 @@ async def test_a_failing_bind_leaves_the_device_with_the_claim() -> None:
         return bind(binding)
 
     world.cluster._bind = once  # type: ignore[method-assign]
-    async with world.running():
-        await asyncio.sleep(0.5)
+    async with world.running(seconds=0.5):
         world.user("pb", "b")
         await asyncio.sleep(20)
     assert world.devices_of("a") == ["n1/d0"]
@@ -249,8 +238,7 @@ async def test_a_pod_that_is_not_reserved_gives_the_devices_back() -> None:
     world.script.on_reserve = lambda pod: error("no") if pod.name == "pa" else SUCCESS
     world.user("pa", "a", priority=10)
     world.user("pb", "b")
-    async with world.running():
-        await asyncio.sleep(20)
+    await world.run_for(20)
     assert world.devices_of("a") == []
     assert world.nodes_of("pa", "pb") == ["", "n1"]
 
@@ -271,8 +259,7 @@ async def test_a_patch_without_an_answer_keeps_its_devices() -> None:
 
     world.cluster.patch_many = patched  # type: ignore[method-assign]
     world.user("pa", "a", priority=10)
-    async with world.running():
-        await asyncio.sleep(0.2)
+    async with world.running(seconds=0.2):
         assert lost
         world.user("pb", "b")
         await asyncio.sleep(0.3)
@@ -301,8 +288,7 @@ async def test_a_device_that_another_scheduler_got_first_is_replaced() -> None:
 
     world.cluster.patch_many = patched  # type: ignore[method-assign]
     world.user("p", "mine")
-    async with world.running():
-        await asyncio.sleep(5)
+    async with world.running(seconds=5):
         assert world.nodes_of("p") == ["n1"]
         world.claim("next")
         world.user("q", "next")
@@ -330,8 +316,7 @@ async def test_a_change_of_a_claim_does_not_free_what_is_assumed_for_it() -> Non
 
     world.cluster.patch_many = patched  # type: ignore[method-assign]
     world.user("pa", "a")
-    async with world.running():
-        await asyncio.sleep(20)
+    await world.run_for(20)
     assert world.devices_of("b") == []
     assert world.devices_of("a") == ["n1/d0"]
     assert world.nodes_of("pa", "pb") == ["n1", ""]
@@ -452,8 +437,7 @@ async def test_a_device_taint_rule_keeps_devices_from_pods_while_it_exists() -> 
     for name in "ab":
         world.claim(name)
         world.user(f"p{name}", name)
-    async with world.running():
-        await asyncio.sleep(5)
+    async with world.running(seconds=5):
         assert world.devices_of("a") + world.devices_of("b") == ["n1/d1"]
         world.cluster.delete("DeviceTaintRule", "rule")
         await asyncio.sleep(15)
@@ -465,8 +449,7 @@ async def test_a_device_taint_rule_does_nothing_while_its_gate_is_off() -> None:
     taint_first_devices(world)
     world.claim("c")
     world.user("p", "c")
-    async with world.running():
-        await asyncio.sleep(5)
+    await world.run_for(5)
     assert world.devices_of("c") == ["n1/d0"]
 
 
@@ -502,8 +485,7 @@ async def test_a_claim_that_no_pod_uses_is_moved_to_a_node_that_fits() -> None:
     world.cordon("n1")
     world.claim("c", status=allocated_on("n1"))
     world.user("p", "c")
-    async with world.running():
-        await asyncio.sleep(20)
+    await world.run_for(20)
     assert world.nodes_of("p") == ["n2"]
     assert world.devices_of("c") == ["n2/d0"]
     world.check()
@@ -514,8 +496,7 @@ async def test_a_claim_is_not_moved_if_the_pod_could_not_get_its_other_claim_the
     world.claim("c", status=allocated_on("n1"))
     world.claim("large", count=2)
     world.user("p", "c", "large")
-    async with world.running():
-        await asyncio.sleep(20)
+    await world.run_for(20)
     assert world.devices_of("c") == ["n1/d0"]
     assert "2 cannot allocate all claims" in world.scheduled("p").message
 
@@ -526,8 +507,7 @@ async def test_a_claim_that_another_pod_uses_is_not_moved() -> None:
     user = {"resource": "pods", "name": "other", "uid": "other"}
     world.claim("c", status={**allocated_on("n1"), "reservedFor": [user]})
     world.user("p", "c")
-    async with world.running():
-        await asyncio.sleep(20)
+    await world.run_for(20)
     assert world.nodes_of("p") == [""]
     assert world.devices_of("c") == ["n1/d0"]
     assert world.users_of("c") == ["other"]
@@ -547,8 +527,7 @@ async def test_a_claim_is_moved_although_the_first_write_fails() -> None:
         return await patch_many(patches, fence=fence)
 
     world.cluster.patch_many = patched  # type: ignore[method-assign]
-    async with world.running():
-        await asyncio.sleep(20)
+    await world.run_for(20)
     assert failed
     assert world.nodes_of("p") == ["n2"]
 
@@ -559,8 +538,7 @@ async def test_a_device_whose_binding_failed_is_replaced() -> None:
     world.slice("net", "net", "d0", allNodes=True, **FAILS)
     world.claim("c")
     world.user("p", "c")
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         assert world.devices_of("c") == ["net/d0"]
         assert world.events("p", "BindingConditionsPending") == [
             "waiting for binding conditions for device on node n1"
@@ -579,8 +557,7 @@ async def test_a_device_that_is_not_bound_in_time_is_replaced() -> None:
     world.slice("net", "net", "d0", allNodes=True, **ATTACHED)
     world.claim("c")
     world.user("p", "c")
-    async with world.running():
-        await asyncio.sleep(300)
+    async with world.running(seconds=300):
         world.slice("local", "local", "e0", nodeName="n1")
         await asyncio.sleep(280)
         assert world.devices_of("c") == ["net/d0"]
@@ -598,8 +575,7 @@ async def test_a_device_for_which_an_earlier_leader_has_waited_long_enough_is_mo
     long_ago = {"devices": devices, "allocationTimestamp": "2026-01-01T00:00:00Z"}
     world.claim("c", status={"allocation": long_ago})
     world.user("p", "c")
-    async with world.running():
-        await asyncio.sleep(30)
+    await world.run_for(30)
     assert world.nodes_of("p") == ["n1"]
     assert world.devices_of("c") == ["local/e0"]
 
@@ -610,8 +586,7 @@ async def test_a_pod_that_is_not_bound_gives_its_reservation_back() -> None:
     world.user("p", "c")
 
     world.script.on_pre_bind = lambda pod: PreBindPlan(error("no"))
-    async with world.running():
-        await asyncio.sleep(0.5)
+    await world.run_for(0.5)
     assert world.nodes_of("p") == [""]
     assert world.users_of("c") == []
     assert world.devices_of("c") == ["n1/d0"]
@@ -648,8 +623,7 @@ async def test_a_selector_that_takes_long_is_evaluated_in_a_thread(
     requests = [{"name": "r", "exactly": exactly}]
     world.make("ResourceClaim", "c", {"devices": {"requests": requests}})
     world.user("p", "c")
-    async with world.running():
-        await asyncio.sleep(30)
+    await world.run_for(30)
     assert world.nodes_of("p") != [""]
     assert threads
     assert threading.main_thread().name not in threads
@@ -675,8 +649,7 @@ async def test_a_pod_whose_selectors_take_long_leaves_time_to_others(
     world.make("ResourceClaim", "c", {"devices": {"requests": requests}})
     monkeypatch.setattr(asyncio, "to_thread", take_long)
     world.user("p", "c")
-    async with world.running():
-        await asyncio.sleep(0.5)
+    async with world.running(seconds=0.5):
         world.pod("other")
         await asyncio.sleep(1.5)
         assert world.nodes_of("p", "other") == ["", world.nodes_of("other")[0]]

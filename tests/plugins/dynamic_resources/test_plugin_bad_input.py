@@ -26,8 +26,7 @@ async def waiting_text(world: Cluster) -> str:
     world.claim("c")
     world.user("p", "c")
     world.pod("other")
-    async with world.running():
-        await asyncio.sleep(5)
+    await world.run_for(5)
     assert world.nodes_of("p", "other") == ["", "n1"]
     assert world.devices_of("c") == []
     world.check()
@@ -64,8 +63,7 @@ async def test_pools_of_one_name_of_two_drivers_are_two_pools() -> None:
     for name in "ab":
         world.claim(name)
         world.user(f"p{name}", name)
-    async with world.running():
-        await asyncio.sleep(5)
+    await world.run_for(5)
     results = [
         of for name in "ab" for of in world.stored_claim(name).status.allocation.devices.results
     ]
@@ -77,8 +75,7 @@ async def test_a_device_whose_slice_is_withdrawn_stays_with_its_claim() -> None:
     for name in "ab":
         world.claim(name)
     world.user("pa", "a")
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         world.cluster.delete("ResourceSlice", "slice-n1")
         world.user("again", "a")
         await asyncio.sleep(1)
@@ -96,8 +93,7 @@ async def test_a_class_that_is_deleted_in_use_takes_nothing_from_its_claims() ->
     for name in "ab":
         world.claim(name)
     world.user("pa", "a")
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         world.cluster.delete("DeviceClass", "gpu")
         world.user("again", "a")
         world.user("pb", "b")

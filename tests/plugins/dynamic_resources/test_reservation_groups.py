@@ -37,8 +37,7 @@ async def test_members_share_a_claim_that_the_first_of_them_gets_allocated() -> 
     world = await a_cluster(n1=["d0"], n2=["d0"], n3=["d0"])
     world.claim("shared")
     names = make_gang(world, "g", 3, ["shared"], ["shared"], ["shared"])
-    async with world.running():
-        await asyncio.sleep(10)
+    await world.run_for(10)
     assert len(set(world.nodes_of(*names))) == 1
     assert world.nodes_of(*names)[0]
     assert sorted(world.users_of("shared")) == names
@@ -51,8 +50,7 @@ async def test_members_have_a_shared_claim_and_claims_of_their_own() -> None:
     for name in ("shared", "a", "b"):
         world.claim(name)
     names = make_gang(world, "g", 2, ["shared", "a"], ["shared", "b"])
-    async with world.running():
-        await asyncio.sleep(10)
+    await world.run_for(10)
     assert world.nodes_of(*names) == ["n2", "n2"]
     assert sorted(world.devices_of("shared") + world.devices_of("a") + world.devices_of("b")) == [
         "n2/d0", "n2/d1", "n2/d2",
@@ -63,8 +61,7 @@ async def test_a_gang_that_does_not_fit_leaves_the_shared_claim_unallocated() ->
     world = await a_cluster(n1=["d0"])
     world.claim("shared")
     names = make_gang(world, "g", 2, ["shared"], ["shared"], cpu="9")
-    async with world.running():
-        await asyncio.sleep(5)
+    async with world.running(seconds=5):
         assert world.nodes_of(*names) == ["", ""]
         assert world.devices_of("shared") == []
         world.claim("other")
@@ -89,8 +86,7 @@ async def test_a_pod_of_another_group_waits_for_a_claim_that_is_being_allocated(
         return await patch_many(patches, fence=fence)
 
     world.cluster.patch_many = slow  # type: ignore[method-assign]
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         world.user("p", "shared")
         await asyncio.sleep(1)
         assert "is in the process of being allocated" in world.scheduled("p").message
@@ -104,8 +100,7 @@ async def test_many_members_share_a_claim() -> None:
     world = await a_cluster(n1=["d0"])
     world.claim("shared")
     names = make_gang(world, "g", 12, *[["shared"]] * 12)
-    async with world.running():
-        await asyncio.sleep(10)
+    await world.run_for(10)
     assert set(world.nodes_of(*names)) == {"n1"}
     assert sorted(world.users_of("shared")) == sorted(names)
 
@@ -121,8 +116,7 @@ async def test_a_member_that_is_not_bound_leaves_the_claim_to_the_others() -> No
 
     world.script.on_pre_bind = answer
     names = make_gang(world, "g", 2, ["shared"], ["shared"])
-    async with world.running():
-        await asyncio.sleep(60)
+    await world.run_for(60)
     assert set(world.nodes_of(*names)) == {"n1"}
     assert sorted(world.users_of("shared")) == names
 
@@ -143,8 +137,7 @@ async def test_a_claim_that_keeps_a_waiting_gang_from_nodes_is_moved() -> None:
     world.claim("shared", status=status)
     world.cordon("n1")
     names = make_gang(world, "g", 2, ["shared"], ["shared"])
-    async with world.running():
-        await asyncio.sleep(30)
+    await world.run_for(30)
     assert world.nodes_of(*names) == ["n2", "n2"]
     assert world.devices_of("shared") == ["n2/d0"]
 
@@ -154,8 +147,7 @@ async def test_members_get_devices_for_extended_resources() -> None:
     names = make_gang(world, "g", 2, [], [])
     for name in names:
         world.change(name, ask_for_a_gpu)
-    async with world.running():
-        await asyncio.sleep(10)
+    await world.run_for(10)
     assert sorted(world.nodes_of(*names)) == ["n1", "n2"]
     found = world.cluster.objects("ResourceClaim")
     assert len(found) == 2
@@ -187,8 +179,7 @@ async def test_a_claim_of_the_group_is_reserved_for_the_group() -> None:
     world.claim("own")
     names = make_gang(world, "g", 2, ["shared", "own"], ["shared"])
     group_claim(world, "g", "shared")
-    async with world.running():
-        await asyncio.sleep(10)
+    await world.run_for(10)
     assert world.nodes_of(*names) == ["n1", "n1"]
     assert consumers(world, "shared") == [("scheduling.k8s.io", "podgroups", "g")]
     assert consumers(world, "own") == [("", "pods", "g-0")]
@@ -199,8 +190,7 @@ async def test_more_members_than_a_claim_has_room_for_share_the_claim_of_their_g
     world.claim("shared")
     names = make_gang(world, "g", 100, *[["shared"]] * 100, cpu="10m")
     group_claim(world, "g", "shared")
-    async with world.running():
-        await asyncio.sleep(20)
+    await world.run_for(20)
     assert set(world.nodes_of(*names)) == {"n1"}
     assert consumers(world, "shared") == [("scheduling.k8s.io", "podgroups", "g")]
 
@@ -222,8 +212,7 @@ async def test_a_group_without_bound_members_gives_its_claim_back() -> None:
     world.cordon("n1")
     names = make_gang(world, "g", 2, ["shared"], ["shared"])
     group_claim(world, "g", "shared")
-    async with world.running():
-        await asyncio.sleep(30)
+    await world.run_for(30)
     assert world.nodes_of(*names) == ["n2", "n2"]
     assert world.devices_of("shared") == ["n2/d0"]
 
@@ -243,7 +232,6 @@ async def test_members_use_the_claim_that_was_generated_for_their_group() -> Non
         member.spec.resource_claims.add(name="c", resource_claim_template_name="t")
         member.status.resource_claim_statuses.add(name="c", resource_claim_name="g-c-abcde")
         world.cluster.create(member)
-    async with world.running():
-        await asyncio.sleep(10)
+    await world.run_for(10)
     assert world.nodes_of("g-0", "g-1") == ["n1", "n1"]
     assert consumers(world, "g-c-abcde") == [("scheduling.k8s.io", "podgroups", "g")]

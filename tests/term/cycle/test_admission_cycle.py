@@ -91,8 +91,7 @@ async def test_an_attempt_of_a_unit_that_waits_for_its_victims_is_no_error() -> 
 
 async def test_pods_without_a_queue_are_outside_of_all_quota() -> None:
     async with one_node({"cpu": 0}).running() as world:
-        world.pod("free", cpu="2")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("free", cpu="2")
         assert bound(world) == ["free"]
         assert usage(world, "team") == {}
 
@@ -125,8 +124,7 @@ async def test_other_namespaces_need_no_queue_and_neither_does_the_systems() -> 
         made = pod("free", {"schedulerName": "default-scheduler"})
         made.metadata.namespace = "kube-system" if required == ["*"] else "default"
         world.cluster.create(made)
-        async with world.running():
-            await asyncio.sleep(1)
+        async with world.running(seconds=1):
             assert bound(world) == ["free"]
 
 
@@ -292,8 +290,7 @@ async def test_a_unit_is_tried_again_without_what_another_head_kept_in_one_cycle
         await asyncio.sleep(2)
     job(world, "hopeless", "a", 5, gpu=4)
     job(world, "fits", "b", gpu=6)
-    async with TermWorld(cluster=world.cluster).running() as world:
-        await asyncio.sleep(2)
+    async with TermWorld(cluster=world.cluster).running(seconds=2) as world:
         assert bound(world) == ["fits", "holder"]
 
 
@@ -441,8 +438,7 @@ async def test_a_queue_with_an_unreadable_quota_stops_nothing_else() -> None:
     async with world.running():
         job(world, "a", "team", cpu=1)
         job(world, "b", "broken", cpu=1)
-        world.pod("c")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("c")
         assert bound(world) == ["a", "c"]
 
 
@@ -569,8 +565,7 @@ async def test_a_new_leader_counts_what_runs_by_the_flavors_that_were_written() 
         for name in ("a", "b", "c"):
             await job_and_wait(world, name, "team", cpu=1)
     world.cluster.delete("Pod", "default/a")
-    async with TermWorld(cluster=world.cluster).running() as after:
-        await asyncio.sleep(1)
+    async with TermWorld(cluster=world.cluster).running(seconds=1) as after:
         assert bound(after) == ["b", "c"]
         assert usage(after, "team") == {"one/cpu": 1000, "two/cpu": 1000}
         assert after.stored("c").metadata.annotations["podsched.io/flavors"] == '{"cpu":"one"}'
@@ -619,8 +614,7 @@ async def test_a_node_is_not_given_twice_in_a_cycle() -> None:
     for name in ("one", "two"):
         cluster_queue(world, name, {"gpu": 4}, cohort="all")
         job(world, f"of-{name}", name, gpu=8)
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         assert bound(world) == ["of-one"]
         assert world.events("of-two", "FailedScheduling")[0] == (
             "Workload no longer fits after processing another workload"
@@ -633,8 +627,7 @@ async def test_of_two_heads_with_quota_one_gets_the_last_node_and_the_other_no_q
     for name in ("one", "two"):
         cluster_queue(world, name, {"gpu": 8}, cohort="all")
         job(world, f"of-{name}", name, gpu=8)
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         assert bound(world) == ["of-one"]
         assert usage(world, "two") == {}
         assert f"Insufficient {GPU}" in message(world, "of-two")

@@ -42,8 +42,7 @@ async def partly_bound(count: int, **quotas: int) -> TermWorld:
 async def test_the_next_leader_completes_a_partly_bound_gang_of_a_queue(count: int) -> None:
     first = await partly_bound(count)
     job(first, "important", "team", 100, cpu=5)
-    async with TermWorld(cluster=first.cluster).running() as world:
-        await asyncio.sleep(1)
+    async with TermWorld(cluster=first.cluster).running(seconds=1) as world:
         assert bound(world) == ["g-0", "g-1", "g-2", "g-3"]
         assert condition(world, "g")[:2] == ("True", "QuotaReserved")
         assert usage(world, "team") == {"default/cpu": 4000}
@@ -56,8 +55,7 @@ async def test_the_next_leader_takes_a_gang_back_for_which_quota_has_become_shor
     assert isinstance(found, ClusterQueue)
     found.spec.resource_groups[0].flavors[0].resources[0].nominal_quota = "3"
     first.cluster.update(found)
-    async with TermWorld(cluster=first.cluster).running() as world:
-        await asyncio.sleep(1)
+    async with TermWorld(cluster=first.cluster).running(seconds=1) as world:
         assert bound(world) == []
         assert usage(world, "team") == {}
         job(world, "small", "team", 100, cpu=3)
@@ -92,8 +90,7 @@ async def test_the_next_leader_completes_no_gang_at_the_cost_of_a_promised_start
     assert isinstance(node, Node)
     node.spec.unschedulable = True
     first.cluster.update(node)
-    async with TermWorld(cluster=first.cluster).running() as world:
-        await asyncio.sleep(30)
+    async with TermWorld(cluster=first.cluster).running(seconds=30) as world:
         assert bound(world) == ["endless", "short"]
         await asyncio.sleep(30)
         assert "wide" in bound(world)
@@ -114,8 +111,7 @@ async def test_the_next_leader_finishes_the_eviction_of_a_gang() -> None:
         job(first, "high", "team", 100, cpu=4)
         await asyncio.sleep(1)
     assert bound(first) == ["low-1"]
-    async with TermWorld(cluster=first.cluster).running() as world:
-        await asyncio.sleep(5)
+    async with TermWorld(cluster=first.cluster).running(seconds=5) as world:
         assert bound(world) == ["high"]
         assert condition(world, "low", "Evicted")[:2] == ("True", "Preempted")
         world.check()

@@ -26,8 +26,7 @@ async def waiting_world(count: int) -> TermWorld:
 
 async def test_after_a_change_of_quota_each_pod_is_read_in_a_step_of_its_own() -> None:
     world = await waiting_world(100)
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         found = world.cluster.object("ClusterQueue", "team")
         assert isinstance(found, ClusterQueue)
         admission = world.state.admission
@@ -82,8 +81,7 @@ async def test_reports_about_units_that_are_gone_are_forgotten(
 
 async def test_changed_pods_are_counted_twenty_in_a_step() -> None:
     world = await waiting_world(100)
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         admission, cluster = world.state.admission, world.state.cache.cluster
         for index in range(100):
             cluster.known_pods.note(f"default/p{index}")

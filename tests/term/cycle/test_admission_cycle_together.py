@@ -68,8 +68,7 @@ async def outcome(
     for number, one in enumerate(wanted):
         least = min(one.least, one.pods)
         gang(world, f"g{number}", f"q{one.queue}", one.pods, least, one.priority, cpu=one.cpu)
-    async with world.running():
-        await asyncio.sleep(5)
+    async with world.running(seconds=5):
         world.check()
         placed = {name: world.stored(name).spec.node_name for name in bound(world)}
         return placed, [usage(world, f"q{number}") for number in range(len(quotas))]
@@ -108,8 +107,7 @@ async def test_heads_that_all_fit_are_decided_about_in_one_decision(
     for name in ("a", "b", "c"):
         cluster_queue(world, name, {"cpu": 4})
         gang(world, f"of-{name}", name, 2, cpu=1)
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         assert counts == [3]
         assert len(bound(world)) == 6
         assert condition(world, "of-a")[:2] == ("True", "QuotaReserved")
@@ -121,8 +119,7 @@ async def test_if_one_head_fits_no_node_the_others_start() -> None:
     for name, cpu in (("a", 2), ("b", 9), ("c", 3)):
         cluster_queue(world, name, {"cpu": 16})
         gang(world, f"of-{name}", name, 1, cpu=cpu)
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         assert bound(world) == ["of-a-0", "of-c-0"]
         assert condition(world, "of-b")[:2] == ("False", "TopologyPlacementFailed")
         assert usage(world, "b") == {}
@@ -139,8 +136,7 @@ async def test_what_a_head_without_nodes_does_not_take_is_left_to_those_after_it
     cluster_queue(world, "b", {"cpu": 0}, cohort="all")
     gang(world, "large", "a", 1, cpu=9)
     gang(world, "small", "b", 1, cpu=2)
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         assert bound(world) == ["small-0"]
         assert set(said) == {"default/large"}
 
@@ -157,8 +153,7 @@ async def test_an_error_on_a_pod_of_one_head_fails_only_this_head() -> None:
     for name in ("a", "b", "c"):
         cluster_queue(world, name, {"cpu": 4})
         job(world, name, name, cpu=1)
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         assert bound(world) == ["a", "c"]
         assert usage(world, "b") == {}
 
@@ -174,7 +169,6 @@ async def test_after_a_bug_in_deciding_together_each_head_is_decided_about_alone
     for name in ("a", "b"):
         cluster_queue(world, name, {"cpu": 4})
         job(world, name, name, cpu=1)
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         assert bound(world) == ["a", "b"]
         world.check()

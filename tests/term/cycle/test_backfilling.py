@@ -364,8 +364,7 @@ async def test_a_start_that_a_user_writes_into_an_annotation_is_not_promised() -
         before = promised(world, "first")
     assert before is not None
     forge(world, before[0])
-    async with TermWorld(cluster=world.cluster).running() as after:
-        await asyncio.sleep(1)
+    async with TermWorld(cluster=world.cluster).running(seconds=1) as after:
         assert promised(after, "first") == before
         await asyncio.sleep(before[0])
         assert "first" in bound(after)

@@ -42,8 +42,7 @@ async def test_a_plugin_that_skips_hands_the_pod_on_until_one_takes_it() -> None
     world = world_of("Script", "SecondScript", "DefaultBinder")
     world.second.on_bind = lambda pod: SUCCESS
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         assert world.log == ["Script.reserve a", "Script.bind a", "SecondScript.bind a"]
         assert world.nodes_of("a") == ["n1"]
         world.check()
@@ -51,16 +50,14 @@ async def test_a_plugin_that_skips_hands_the_pod_on_until_one_takes_it() -> None
 
 async def test_the_default_binder_takes_what_the_others_skip() -> None:
     async with world_of("Script", "DefaultBinder").running() as world:
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         assert world.nodes_of("a") == ["n1"]
         assert world.events("a", "Scheduled") == ["Successfully assigned default/a to n1"]
 
 
 async def test_plugins_after_one_that_binds_every_pod_are_not_asked() -> None:
     async with world_of("DefaultBinder", "Script").running() as world:
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         assert world.nodes_of("a") == ["n1"]
         assert "Script.bind a" not in world.log
 
@@ -79,8 +76,7 @@ async def test_a_pod_that_a_plugin_does_not_bind_is_undone_and_tried_again(
     world = world_of("Script", "DefaultBinder")
     world.script.on_bind = answer
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", seconds=0.5)
         condition = world.scheduled("a")
         assert (condition.reason, condition.message) == (reason, message)
         assert world.events("a", "FailedScheduling") == [message]
@@ -95,8 +91,7 @@ async def test_a_pod_that_a_plugin_does_not_bind_is_undone_and_tried_again(
 
 async def test_a_pod_that_no_plugin_takes_is_an_error() -> None:
     async with world_of("Script", "SecondScript").running() as world:
-        world.pod("a")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", seconds=0.5)
         condition = world.scheduled("a")
         assert (condition.reason, condition.message) == ("SchedulerError", "bind status: Skip, ")
         assert "uid-a" not in world.state.cache.assumed

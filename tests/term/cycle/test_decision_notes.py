@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -50,8 +49,7 @@ async def test_decisions_are_told_with_their_grounds_and_outcomes() -> None:
     async with world.running():
         for name in ("a", "b"):
             world.pod(name)
-        world.pod("big", cpu="100")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("big", cpu="100")
     (facts,) = heard.of("term")
     assert [name for name in facts[0]["nodes_by_row"] if name] == ["n1", "n2"]
     by_name = {pod[2]: pod for pod in heard.decided}
@@ -81,8 +79,7 @@ async def test_a_decision_whose_dry_runs_are_made_in_parts_is_told_once(
         world.node(name)
         world.pod(f"on-{name}", cpu="4", on=name)
     async with world.running():
-        world.pod("high", cpu="4", priority=10)
-        await asyncio.sleep(1)
+        await world.pod_and_wait("high", cpu="4", priority=10)
     attempts = [[(pod[2], pod[4]) for pod in pods] for _, pods in heard.of("decided")]
     assert attempts == [[("high", 1)], [("high", 2)]]
     ((_, outcome, *_),) = heard.of("ended")
@@ -96,8 +93,7 @@ async def test_a_pod_that_permit_rejects_has_that_outcome() -> None:
     world.script.on_permit = lambda pod: PermitResult(unschedulable("not today"))
     world.node("n1")
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", seconds=0.5)
     assert heard.of("ended")[0][1:3] == ("Rejected", "0/1 nodes are available: 1 not today.")
 
 
@@ -108,8 +104,7 @@ async def test_the_scores_of_the_chosen_node_and_of_the_runners_up_are_told() ->
     for name in ("n1", "n2"):
         world.node(name)
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
     (told,) = heard.decided
     more = told[11]
     assert more["tied_nodes"] == 2

@@ -109,8 +109,7 @@ async def test_of_a_gang_that_does_not_fit_no_pod_is_bound_and_nothing_is_reserv
         assert found[2].startswith(
             "0/1 placements are available, first placement status: pod group is unschedulable"
         )
-        world.pod("single", cpu="4")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("single", cpu="4")
         assert bound(world) == ["single"]
         world.check()
 
@@ -313,8 +312,7 @@ async def test_pods_that_a_label_groups_start_together_if_an_argument_says_so(ke
             world.pod(name, labels=labels)
         await asyncio.sleep(1)
         assert [world.place(name) for name in "ab"] == ["gated", "gated"]
-        world.pod("c", labels=labels)
-        await asyncio.sleep(1)
+        await world.pod_and_wait("c", labels=labels)
         assert bound(world) == []
         world.node("n2", cpu="2")
         await asyncio.sleep(20)
@@ -366,8 +364,7 @@ async def test_a_gang_that_fits_no_domain_says_how_many_were_tried() -> None:
         await asyncio.sleep(20)
         assert {name[0] for name in world.nodes_of(*"pqrs")} == {"b"}
         # What was restricted for the group is so no more.
-        world.pod("single", cpu="2")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("single", cpu="2")
         assert world.nodes_of("single") == ["a0"]
 
 

@@ -299,8 +299,7 @@ async def test_the_next_leader_completes_a_partly_bound_gang_before_other_pods(c
     first.node("n1")
     await partly_bound(first, count)
     first.pod("important", cpu="1", priority=1000, preemptionPolicy="Never")
-    async with TermWorld(cluster=first.cluster).running() as world:
-        await asyncio.sleep(0.5)
+    async with TermWorld(cluster=first.cluster).running(seconds=0.5) as world:
         assert bound(world) == ["a", "b", "c", "d"]
         assert conditions(world) == STARTED
         world.check()
@@ -312,8 +311,7 @@ async def test_the_next_leader_takes_a_gang_back_whose_room_is_gone() -> None:
     first.node("n2", cpu="2")
     await partly_bound(first, 1)
     first.cluster.delete("Node", "n2" if first.stored("a").spec.node_name == "n1" else "n1")
-    async with TermWorld(cluster=first.cluster).running() as world:
-        await asyncio.sleep(0.5)
+    async with TermWorld(cluster=first.cluster).running(seconds=0.5) as world:
         assert bound(world) == []
         assert conditions(world) == TAKEN_BACK
         add(world, "e")
@@ -330,8 +328,7 @@ async def test_the_next_leader_takes_a_gang_back_that_lost_a_member() -> None:
     await partly_bound(first, 2)
     pending = next(name for name in "abcd" if name not in bound(first))
     first.cluster.delete("Pod", f"default/{pending}")
-    async with TermWorld(cluster=first.cluster).running() as world:
-        await asyncio.sleep(0.5)
+    async with TermWorld(cluster=first.cluster).running(seconds=0.5) as world:
         assert bound(world) == []
         assert conditions(world) == TAKEN_BACK
 
@@ -340,8 +337,7 @@ async def test_a_gang_that_was_bound_whole_is_only_cleared_by_the_next_leader() 
     first = TermWorld()
     first.node("n1")
     await partly_bound(first, 4)
-    async with TermWorld(cluster=first.cluster).running() as world:
-        await asyncio.sleep(0.5)
+    async with TermWorld(cluster=first.cluster).running(seconds=0.5) as world:
         assert bound(world) == ["a", "b", "c", "d"]
         assert conditions(world) == STARTED
 
@@ -375,8 +371,7 @@ async def _leaders_die(data: st.DataObject) -> None:
         binder = DyingBinder(world)
         for number in range(data.draw(st.integers(0, 2), "new nodes")):
             world.node(f"n{term}-{number}", cpu=str(data.draw(st.integers(1, 4), "cpu")))
-        async with world.running():
-            await asyncio.sleep(1)
+        async with world.running(seconds=1):
             for name, size in sizes.items():
                 count = sum(pod.startswith(f"{name}-") for pod in bound(world))
                 assert count in (0, size), f"{name} is partly bound in term {term}"

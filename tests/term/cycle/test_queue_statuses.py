@@ -72,8 +72,7 @@ async def test_a_queue_says_whether_it_admits_new_units() -> None:
     cluster_queue(world, "good", {"cpu": 1})
     cluster_queue(world, "bad", None, {"b": {"cpu": 1}, "a": {"cpu": 1}}, stop="Hold")
     local_queue(world, "lost", "nowhere")
-    async with world.running():
-        await asyncio.sleep(2)
+    async with world.running(seconds=2):
         good = "True", "Ready", "Can admit new workloads"
         assert active(world, "ClusterQueue", "good") == good
         assert active(world, "ClusterQueue", "bad") == (
@@ -92,8 +91,7 @@ async def test_each_flavor_without_its_topology_is_told() -> None:
     for name in ("b", "a"):
         flavor(world, name, topology="racks", kind=name)
     cluster_queue(world, "bad", None, {"b": {"cpu": 1}, "a": {"cpu": 1}})
-    async with world.running():
-        await asyncio.sleep(2)
+    async with world.running(seconds=2):
         assert active(world, "ClusterQueue", "bad")[1:] == (
             "TopologyNotFound",
             'Can\'t admit new workloads: there is no Topology "racks" for TAS flavor "b", '
@@ -126,8 +124,7 @@ async def test_without_fair_sharing_a_queue_shows_no_share() -> None:
     queue = cluster_queue(world, "team", {"cpu": 2})
     queue.status.fair_sharing.weighted_share = 12
     world.cluster.update(queue)
-    async with world.running():
-        await asyncio.sleep(2)
+    async with world.running(seconds=2):
         assert not status(world, "ClusterQueue", "team").HasField("fair_sharing")
 
 
@@ -169,8 +166,7 @@ async def test_of_two_local_queues_the_one_that_has_used_less_comes_first(
         if mode:
             past = status(world, "LocalQueue", "default/heavy").fair_sharing
             assert past.admission_fair_sharing_status.consumed_resources["cpu"].endswith("m")
-    async with TermWorld(cluster=world.cluster, queues=settings).running() as after:
-        await asyncio.sleep(2)
+    async with TermWorld(cluster=world.cluster, queues=settings).running(seconds=2) as after:
         after.cluster.delete("Pod", "default/heavy-1")
         await asyncio.sleep(2)
         assert bound(after) == [order]
@@ -202,8 +198,7 @@ async def test_what_is_admitted_counts_at_once_and_by_the_weight_of_its_queue() 
 
 
 async def test_the_statuses_do_not_have_everything_read_anew() -> None:
-    async with one_node({"cpu": 4}).running() as world:
-        await asyncio.sleep(3)
+    async with one_node({"cpu": 4}).running(seconds=3) as world:
         before = world.state.admission.snapshot
         job(world, "a", "team", cpu=1, labels={QUEUE: "team"})
         await asyncio.sleep(3)

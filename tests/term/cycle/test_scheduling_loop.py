@@ -40,16 +40,14 @@ async def test_what_was_there_before_the_term_is_scheduled_too() -> None:
     world.pod("old", on="n1")
     for name in "ab":
         world.pod(name)
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         assert sorted(world.nodes_of("a", "b")) == ["", "n1"]
         world.check()
 
 
 async def test_a_pod_that_nothing_fits_gets_event_and_condition_and_waits() -> None:
     async with world_of_nodes(n1="2").running() as world:
-        world.pod("big", cpu="3")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("big", cpu="3")
         text = (
             "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
             "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
@@ -67,10 +65,8 @@ async def test_a_pod_rejected_before_all_plugins_were_asked_says_as_kube_schedul
     async with world_of_nodes(n1="4").running() as world:
         volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
         # What PreFilter found for it is used again for the next pod.
-        world.pod("big", cpu="3")
-        await asyncio.sleep(1)
-        world.pod("a", volumes=volumes)
-        await asyncio.sleep(1)
+        await world.pod_and_wait("big", cpu="3")
+        await world.pod_and_wait("a", volumes=volumes)
         assert world.scheduled("a").message == (
             '0/1 nodes are available: persistentvolumeclaim "data" not found. not found'
         )
@@ -78,8 +74,7 @@ async def test_a_pod_rejected_before_all_plugins_were_asked_says_as_kube_schedul
 
 async def test_without_any_node_the_text_says_so() -> None:
     async with TermWorld().running() as world:
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         assert world.events("a", "FailedScheduling") == ["no nodes available to schedule pods"]
         assert world.scheduled("a").message == "no nodes available to schedule pods"
 
@@ -87,8 +82,7 @@ async def test_without_any_node_the_text_says_so() -> None:
 async def test_without_any_node_no_plugin_has_rejected_a_pod_so_it_backs_off() -> None:
     async with TermWorld().running() as world:
         volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
-        world.pod("a", volumes=volumes)
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", volumes=volumes, seconds=0.5)
         assert world.scheduled("a").message == "no nodes available to schedule pods"
         assert world.place("a") == "backoff"
 
@@ -98,8 +92,7 @@ async def test_without_post_filter_plugins_a_pod_that_fits_nowhere_loses_its_nom
     world.node("n1")
     world.pod("a", cpu="5")
     world.change("a", lambda pod: setattr(pod.status, "nominated_node_name", "n1"))
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         assert world.scheduled("a").message == "0/1 nodes are available: 1 Insufficient cpu."
         assert world.stored("a").status.nominated_node_name == ""
 
@@ -117,8 +110,7 @@ async def test_a_deleting_pod_is_skipped_with_an_event() -> None:
     world = world_of_nodes(n1="4")
     world.pod("going")
     world.change("going", lambda pod: pod.metadata.deletion_timestamp.FromSeconds(1))
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         text = "skip schedule deleting pod: default/going"
         assert world.events("going", "FailedScheduling") == [text]
         assert world.place("going") == ""
@@ -127,8 +119,7 @@ async def test_a_deleting_pod_is_skipped_with_an_event() -> None:
 
 async def test_pods_of_another_scheduler_are_left_alone() -> None:
     async with world_of_nodes(n1="4").running() as world:
-        world.pod("theirs", schedulerName="theirs")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("theirs", schedulerName="theirs")
         assert world.nodes_of("theirs") == [""]
         assert world.place("theirs") == ""
 
@@ -144,8 +135,7 @@ async def test_each_profile_schedules_its_own_pods_by_its_own_plugins() -> None:
     world.node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
     async with world.running():
         world.pod("careful")
-        world.pod("bold", schedulerName="careless")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("bold", schedulerName="careless")
         assert world.nodes_of("careful", "bold") == ["", "n1"]
 
 
@@ -158,8 +148,7 @@ async def test_a_reserve_that_fails_undoes_all_in_reverse_order_and_frees_the_no
         unschedulable("books are full") if pod.name == "a" else SUCCESS
     )
     async with world.running():
-        world.pod("a", cpu="4")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", cpu="4", seconds=0.5)
         assert world.log == [
             "Script.reserve a",
             "SecondScript.reserve a",
@@ -167,8 +156,7 @@ async def test_a_reserve_that_fails_undoes_all_in_reverse_order_and_frees_the_no
             "Script.unreserve a",
         ]
         assert len(world.state.cache.assumed) == 0
-        world.pod("b", cpu="4")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("b", cpu="4", seconds=0.5)
         assert world.nodes_of("a", "b") == ["", "n1"]
         world.check()
 
@@ -181,8 +169,7 @@ async def test_a_refusal_is_told_as_the_fit_error_of_the_one_node(point: str) ->
     else:
         world.script.on_permit = lambda pod: PermitResult(unschedulable("not today"))
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", seconds=0.5)
         text = "0/1 nodes are available: 1 not today."
         assert world.events("a", "FailedScheduling") == [text]
         assert (world.scheduled("a").reason, world.scheduled("a").message) == (
@@ -211,10 +198,8 @@ async def test_a_plugin_that_raises_fails_its_pod_and_not_the_scheduler(point: s
         for named in runtime.post_filter:
             named.plugin.post_filter = lambda *_: broken_post_filter()  # type: ignore[method-assign]
     async with world.running():
-        world.pod("a", cpu="9" if point == "postFilter" else "1")
-        await asyncio.sleep(0.5)
-        world.pod("b")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", cpu="9" if point == "postFilter" else "1", seconds=0.5)
+        await world.pod_and_wait("b", seconds=0.5)
         assert world.nodes_of("a", "b") == ["", "n1"]
         assert "a bug" in world.scheduled("a").message
         assert world.ended is not None
@@ -236,8 +221,7 @@ async def test_an_error_is_told_as_one_and_tried_again_after_a_backoff() -> None
 
     world.script.on_reserve = flaky
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", seconds=0.5)
         condition = world.scheduled("a")
         assert condition.reason == "SchedulerError"
         assert condition.message == 'running Reserve plugin "Script": books are locked'
@@ -279,8 +263,7 @@ async def test_a_pod_that_must_wait_is_bound_once_every_plugin_has_allowed_it() 
     for script in (world.script, world.second):
         script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), timeout=60)
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         [waiting] = world.state.waiting
         assert waiting.node_name == "n1"
         waiting.allow("Script")
@@ -301,8 +284,7 @@ async def test_a_pod_preempted_just_as_it_is_allowed_waits_no_longer_and_is_trie
         Status(Code.WAIT) if waits and waits.pop() else SUCCESS, timeout=600
     )
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         [waiting] = world.state.waiting
         waiting.allow("Script")
         assert world.term.binding.waiting.preempt(waiting.pod, "DefaultPreemption")
@@ -317,8 +299,7 @@ async def test_a_waiting_pods_node_is_published_as_its_nomination() -> None:
     world = world_of_nodes(n1="4")
     world.script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), timeout=60)
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         assert world.stored("a").status.nominated_node_name == "n1"
         assert world.nodes_of("a") == [""]
 
@@ -329,10 +310,8 @@ async def test_waiting_too_long_gives_the_place_back_and_wakes_who_was_in_the_wa
         Status(Code.WAIT) if pod.name == "slow" else SUCCESS, timeout=5
     )
     async with world.running():
-        world.pod("slow", cpu="4")
-        await asyncio.sleep(1)
-        world.pod("next", cpu="4")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("slow", cpu="4")
+        await world.pod_and_wait("next", cpu="4")
         assert world.place("next") == "unschedulable"
         await asyncio.sleep(4)
         assert world.nodes_of("slow", "next") == ["", "n1"]
@@ -350,14 +329,12 @@ async def test_a_pod_deleted_while_it_waits_gives_its_place_back() -> None:
         Status(Code.WAIT) if pod.name == "gone" else SUCCESS, timeout=600
     )
     async with world.running():
-        world.pod("gone", cpu="4")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("gone", cpu="4")
         world.cluster.delete("Pod", "default/gone")
         await asyncio.sleep(0.1)
         assert len(world.state.cache.assumed) == 0
         assert len(world.state.waiting) == 0
-        world.pod("next", cpu="4")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("next", cpu="4", seconds=0.5)
         assert world.nodes_of("next") == ["n1"]
         assert not world.events("gone", "FailedScheduling")
         world.check()
@@ -374,8 +351,7 @@ async def test_a_change_of_a_pod_that_waits_counts_when_it_is_tried_again() -> N
 
     world.script.on_permit = permit
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         world.change("a", lambda pod: pod.metadata.labels.update({"version": "2"}))
         await asyncio.sleep(9)
         assert seen[:2] == [{}, {"version": "2"}]
@@ -403,8 +379,7 @@ async def test_pre_bind_writes_its_patches_then_waits_for_the_cluster_then_the_p
         patches=(annotate(pod.name, "yes"),), wait=ready, timeout=60
     )
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(5)
+        await world.pod_and_wait("a", seconds=5)
         assert world.stored("a").metadata.annotations["seen"] == "yes"
         assert world.nodes_of("a") == [""]
         assert world.stored("a").status.nominated_node_name == "n1"
@@ -420,8 +395,7 @@ async def test_pre_bind_plugins_run_one_after_another() -> None:
     for script in (world.script, world.second):
         script.on_pre_bind = lambda pod: PreBindPlan()
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         assert world.log == [
             "Script.reserve a",
             "SecondScript.reserve a",
@@ -436,8 +410,7 @@ async def test_pre_bind_plugins_run_one_after_another() -> None:
 
 async def test_a_pre_bind_that_wants_nothing_is_skipped() -> None:
     async with world_of_nodes(n1="4").running() as world:
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         assert not [line for line in world.log if "preBind" in line]
         assert world.nodes_of("a") == ["n1"]
         assert world.stored("a").status.nominated_node_name == ""
@@ -450,8 +423,7 @@ async def test_the_node_of_a_pod_whose_pre_bind_only_writes_is_not_published_bef
     monkeypatch.setattr(world.cluster, "patch_pod_statuses", None)
     world.script.on_pre_bind = lambda pod: PreBindPlan(patches=(annotate(pod.name, "yes"),))
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         assert world.nodes_of("a") == ["n1"]
 
 
@@ -513,8 +485,7 @@ async def test_a_pod_gives_its_place_back_when_its_deletion_begins_though_finali
             wait=(lambda cluster: waits) if pod.name == "going" else None, timeout=600
         )
     async with world.running():
-        world.pod("going", cpu="4")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("going", cpu="4")
         assert len(world.state.cache.assumed) == 1
         world.change("going", lambda pod: pod.metadata.deletion_timestamp.FromSeconds(1))
         world.pod("next", cpu="4")
@@ -532,8 +503,7 @@ async def test_a_pod_deleted_in_pre_bind_gives_its_place_back() -> None:
         wait=lambda cluster: Status(Code.PENDING), timeout=600
     )
     async with world.running():
-        world.pod("gone", cpu="4")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("gone", cpu="4")
         assert len(world.state.cache.assumed) == 1
         world.cluster.delete("Pod", "default/gone")
         await asyncio.sleep(0.1)
@@ -563,8 +533,7 @@ async def test_a_bind_that_is_refused_is_undone_and_tried_again_with_error_backo
 
     monkeypatch.setattr(world.cluster, "bind_pods", refusing)
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("a", seconds=0.5)
         assert (world.scheduled("a").reason, world.scheduled("a").message) == (
             "SchedulerError",
             'running Bind plugin "DefaultBinder": no',
@@ -591,8 +560,7 @@ async def test_binds_wait_out_an_api_server_that_is_away_for_a_while() -> None:
 async def test_a_pod_deleted_while_it_is_being_bound_frees_its_node() -> None:
     async with world_of_nodes(n1="4").running() as world:
         world.cluster.fault = Unavailable("no server")
-        world.pod("gone", cpu="4")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("gone", cpu="4")
         world.cluster.delete("Pod", "default/gone")
         world.cluster.fault = None
         world.pod("next", cpu="4")
@@ -610,8 +578,7 @@ async def test_a_post_bind_that_raises_leaves_the_other_pods_alone() -> None:
     world.script.on_post_bind = broken
     async with world.running():
         world.pod("a")
-        world.pod("b")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("b")
         assert world.events("a", "Scheduled")
         assert world.events("b", "Scheduled")
         assert "SecondScript.postBind b" in world.log
@@ -625,8 +592,7 @@ async def test_the_nominated_node_is_taken_though_another_scores_higher() -> Non
     pod = world.pod("a", schedulingGates=[{"name": "wait"}])
     pod.status.nominated_node_name = "n1"
     world.cluster.update(pod)
-    async with world.running():
-        await asyncio.sleep(1)
+    async with world.running(seconds=1):
         world.change("a", lambda pod: pod.spec.ClearField("scheduling_gates"))
         await asyncio.sleep(1)
         assert world.nodes_of("a") == ["n1"]
@@ -651,8 +617,7 @@ async def test_a_lost_fence_ends_the_term_whatever_write_notices_it(
         world.cluster.new_term(LOCK)
         await asyncio.sleep(1)
         assert not world.ended.done()
-        world.pod("a", cpu="9" if write == "status" else "1")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a", cpu="9" if write == "status" else "1")
         with pytest.raises(FenceLost):
             await world.ended
         assert not world.cluster.bound
@@ -662,8 +627,7 @@ async def test_the_end_of_a_term_says_nothing_of_pods_that_were_waiting() -> Non
     world = world_of_nodes(n1="4")
     world.script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), timeout=600)
     async with world.running():
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         assert world.ended is not None
         world.ended.cancel()
         await asyncio.gather(world.ended, return_exceptions=True)
@@ -681,8 +645,7 @@ async def test_a_bug_in_the_loop_ends_the_term_loudly(monkeypatch: pytest.Monkey
     monkeypatch.setattr(world.state.queue.attempts, "pop_batch", broken)
     async with world.running():
         assert world.ended is not None
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         with pytest.raises(PodFault) as ended:
             await world.ended
         assert isinstance(ended.value.__cause__, ZeroDivisionError)
@@ -705,8 +668,7 @@ async def test_pods_that_are_turned_down_at_once_do_not_wake_each_other(point: s
         world.script.on_permit = lambda pod: PermitResult(refuse(pod))
     async with world.running():
         world.pod("a")
-        world.pod("b", cpu="2")
-        await asyncio.sleep(5)
+        await world.pod_and_wait("b", cpu="2", seconds=5)
         assert len(tried) <= 4
 
 
@@ -719,8 +681,7 @@ async def test_a_pod_that_found_no_room_beside_one_that_is_turned_down_gets_it()
     )
     world.pod("a", cpu="3")
     world.pod("b", cpu="3")
-    async with world.running():
-        await asyncio.sleep(1.5)
+    async with world.running(seconds=1.5):
         assert world.nodes_of("a", "b") == ["", "n1"]
 
 
@@ -735,8 +696,7 @@ async def test_a_binding_cycle_that_raises_ends_the_term_and_its_pod_is_not_left
 
     async with world.running():
         assert world.ended is not None
-        world.pod("a")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("a")
         [waiting] = world.state.waiting
         monkeypatch.setattr(world.meter, "permitted", broken)
         for name in ("Script", "SecondScript"):
@@ -809,8 +769,7 @@ async def test_others_have_their_turn_between_decisions_that_take_long(
     monkeypatch.setattr(world.decider, "decide", long)
     for number in range(4):
         world.pod(f"p{number}", cpu=f"{100 + number}m")
-    async with world.running():
-        await asyncio.sleep(1)
+    await world.run_for(1)
     assert seen[:4] == ["decided", "other"] * 2
 
 
@@ -836,6 +795,5 @@ async def test_a_pod_that_is_gone_after_others_had_their_turn_is_not_decided_on(
     monkeypatch.setattr(world.decider, "decide", long)
     for number in range(140):
         world.pod(f"p{number}", cpu="5")
-    async with world.running():
-        await asyncio.sleep(1)
+    await world.run_for(1)
     assert sorted(decided) == sorted({f"p{number}" for number in range(140)} - {gone})

@@ -56,8 +56,7 @@ def full_cluster() -> TermWorld:
 async def test_others_have_their_turn_between_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     parts, world = Parts(monkeypatch), full_cluster()
     async with world.running():
-        world.pod("high", cpu="4", priority=10)
-        await asyncio.sleep(5)
+        await world.pod_and_wait("high", cpu="4", priority=10, seconds=5)
     assert parts.seen == ["tried", "other"] * NODES
     assert world.nodes_of("high")[0]
     assert len(world.events("high", "FailedScheduling")) == 1, "one attempt"
@@ -70,8 +69,7 @@ async def test_a_pod_that_fits_by_then_is_bound_and_preempts_no_pod(
     parts, world = Parts(monkeypatch), full_cluster()
     parts.after = lambda count: world.node("new") if count == 1 else None
     async with world.running():
-        world.pod("high", cpu="4", priority=10)
-        await asyncio.sleep(5)
+        await world.pod_and_wait("high", cpu="4", priority=10, seconds=5)
     assert world.nodes_of("high") == ["new"]
     assert not world.events("high", "FailedScheduling")
     assert len(parts.seen) < 2 * NODES
@@ -84,12 +82,10 @@ async def test_a_pod_that_is_deleted_meanwhile_preempts_no_pod_and_others_go_on(
     parts, world = Parts(monkeypatch), full_cluster()
     parts.after = lambda count: world.cluster.delete("Pod", "default/high") if count == 1 else None
     async with world.running():
-        world.pod("high", cpu="4", priority=10)
-        await asyncio.sleep(5)
+        await world.pod_and_wait("high", cpu="4", priority=10, seconds=5)
         assert world.nodes_of("low0", "low1", "low2") == ["n0", "n1", "n2"]
         world.node("new")
-        world.pod("next")
-        await asyncio.sleep(5)
+        await world.pod_and_wait("next", seconds=5)
     assert world.nodes_of("next") == ["new"]
     assert len(parts.seen) < 2 * NODES
     world.check()
@@ -109,8 +105,7 @@ async def test_where_all_results_are_dropped_again_and_again_the_rest_is_tried_i
 
     parts.after = change
     async with world.running():
-        world.pod("high", cpu="4", priority=10)
-        await asyncio.sleep(5)
+        await world.pod_and_wait("high", cpu="4", priority=10, seconds=5)
     assert world.nodes_of("high")[0]
     assert parts.seen.count("tried") <= 2 * NODES
     world.check()

@@ -88,8 +88,7 @@ async def test_a_pod_that_cannot_be_used_is_told_of_and_the_others_are_scheduled
     async with world.running():
         world.pod("broken", cpu="much")
         world.pod("other", cpu="much", schedulerName="elsewhere")
-        world.pod("good")
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("good", seconds=0.5)
         assert world.nodes_of("before", "broken", "good") == ["", "", "n1"]
         for name in ("before", "broken"):
             condition = world.scheduled(name)

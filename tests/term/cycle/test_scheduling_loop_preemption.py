@@ -26,8 +26,7 @@ async def test_a_preemptor_gets_its_node_from_a_pod_of_lower_priority() -> None:
     world = world_of_nodes(n1="4")
     world.pod("low", cpu="3", on="n1")
     async with world.running():
-        world.pod("high", cpu="3", priority=10)
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("high", cpu="3", priority=10, seconds=0.5)
         assert pods(world) == ["high"]
         assert world.nodes_of("high") == ["n1"]
         assert world.events("low", "Preempted") == ["Preempted by pod uid-high on node n1"]
@@ -39,8 +38,7 @@ async def test_the_preemptor_waits_out_the_victims_grace_period_with_its_node_no
     world = world_of_nodes(n1="4")
     world.pod("low", cpu="3", on="n1", terminationGracePeriodSeconds=GRACE)
     async with world.running():
-        world.pod("high", cpu="3", priority=10)
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("high", cpu="3", priority=10, seconds=0.5)
         victim = world.stored("low")
         assert victim.metadata.HasField("deletion_timestamp")
         [condition] = [c for c in victim.status.conditions if c.type == "DisruptionTarget"]
@@ -58,10 +56,8 @@ async def test_no_lower_pod_takes_the_room_that_is_made_for_the_nominee() -> Non
     world = world_of_nodes(n1="4")
     world.pod("low", cpu="3", on="n1", terminationGracePeriodSeconds=GRACE)
     async with world.running():
-        world.pod("high", cpu="3", priority=10)
-        await asyncio.sleep(0.5)
-        world.pod("thief", cpu="3", priority=5)
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("high", cpu="3", priority=10, seconds=0.5)
+        await world.pod_and_wait("thief", cpu="3", priority=5, seconds=0.5)
         # Both events at once, the thief's turn first or not: the room is the nominee's.
         world.cluster.delete("Pod", "default/low")
         await asyncio.sleep(20)
@@ -73,8 +69,7 @@ async def test_while_its_victim_terminates_a_preemptor_preempts_no_other_pod() -
     for number in (1, 2):
         world.pod(f"low-{number}", cpu="3", on=f"n{number}", terminationGracePeriodSeconds=GRACE)
     async with world.running():
-        world.pod("high", cpu="3", priority=10)
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("high", cpu="3", priority=10, seconds=0.5)
         world.change("high", lambda pod: pod.metadata.labels.update({"touched": "yes"}))
         await asyncio.sleep(5)
         going = [
@@ -90,8 +85,7 @@ async def test_a_higher_preemptor_ends_the_nomination_of_a_lower_one() -> None:
     for name in ("v1", "v2"):
         world.pod(name, cpu="2", on="n1", terminationGracePeriodSeconds=GRACE)
     async with world.running():
-        world.pod("high", cpu="2", priority=10)
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("high", cpu="2", priority=10, seconds=0.5)
         assert world.stored("high").status.nominated_node_name == "n1"
         world.pod("top", cpu="4", priority=100)
         await asyncio.sleep(2)
@@ -110,11 +104,9 @@ async def test_a_budget_is_violated_only_where_no_other_node_would_do() -> None:
     world.pod("free", cpu="3", on="n2")
     world.budget("db", 0, app="db")
     async with world.running():
-        world.pod("first", cpu="3", priority=10)
-        await asyncio.sleep(1)
+        await world.pod_and_wait("first", cpu="3", priority=10)
         assert world.nodes_of("first") == ["n2"]
-        world.pod("second", cpu="3", priority=10)
-        await asyncio.sleep(1)
+        await world.pod_and_wait("second", cpu="3", priority=10)
         assert world.nodes_of("second") == ["n1"]
         assert "guarded" not in pods(world)
 
@@ -136,8 +128,7 @@ async def test_while_evictions_fail_the_preemptor_tries_again_after_its_backoff(
 
     monkeypatch.setattr(world.cluster, "evict_pods", flaky)
     async with world.running():
-        world.pod("high", cpu="3", priority=10)
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("high", cpu="3", priority=10, seconds=0.5)
         assert failures == [1, 2]
         await asyncio.sleep(12)
         assert world.nodes_of("high") == ["n1"]
@@ -149,10 +140,8 @@ async def test_a_victim_waiting_at_permit_loses_its_place_and_stays_pending() ->
         Status(Code.WAIT) if pod.name == "low" else SUCCESS, timeout=600
     )
     async with world.running():
-        world.pod("low", cpu="3")
-        await asyncio.sleep(1)
-        world.pod("high", cpu="3", priority=10)
-        await asyncio.sleep(1)
+        await world.pod_and_wait("low", cpu="3")
+        await world.pod_and_wait("high", cpu="3", priority=10)
         assert world.nodes_of("low", "high") == ["", "n1"]
         assert not world.stored("low").metadata.HasField("deletion_timestamp")
         assert world.events("low", "Preempted") == [
@@ -181,10 +170,8 @@ async def test_a_victim_that_was_not_bound_yet_is_tried_again_after_its_backoff(
 
     world.script.on_permit, world.script.on_pre_bind = permit, plan
     async with world.running():
-        world.pod("low", cpu="3")
-        await asyncio.sleep(1)
-        world.pod("high", cpu="3", priority=10)
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("low", cpu="3")
+        await world.pod_and_wait("high", cpu="3", priority=10, seconds=0.5)
         assert world.nodes_of("low", "high") == ["", "n1"]
         # No pod is deleted meanwhile, so no event helps it.
         waits_at = ""
@@ -204,10 +191,8 @@ async def test_a_victim_in_pre_bind_loses_its_place_and_stays_pending() -> None:
 
     world.script.on_pre_bind = plan
     async with world.running():
-        world.pod("low", cpu="3")
-        await asyncio.sleep(1)
-        world.pod("high", cpu="3", priority=10)
-        await asyncio.sleep(1)
+        await world.pod_and_wait("low", cpu="3")
+        await world.pod_and_wait("high", cpu="3", priority=10)
         assert world.nodes_of("low", "high") == ["", "n1"]
         assert "Script.unreserve low" in world.log
         assert world.place("low") != ""
@@ -218,8 +203,7 @@ async def test_a_pod_that_may_not_preempt_says_so_and_evicts_no_pod() -> None:
     world = world_of_nodes(n1="4")
     world.pod("low", cpu="3", on="n1")
     async with world.running():
-        world.pod("high", cpu="3", priority=10, preemptionPolicy="Never")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("high", cpu="3", priority=10, preemptionPolicy="Never")
         assert world.scheduled("high").message == (
             "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
             "preemption: not eligible due to preemptionPolicy=Never."
@@ -231,12 +215,10 @@ async def test_a_preemptor_deleted_meanwhile_lets_its_room_go() -> None:
     world = world_of_nodes(n1="4")
     world.pod("low", cpu="3", on="n1", terminationGracePeriodSeconds=GRACE)
     async with world.running():
-        world.pod("high", cpu="3", priority=10)
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("high", cpu="3", priority=10, seconds=0.5)
         world.cluster.delete("Pod", "default/high")
         world.cluster.delete("Pod", "default/low")
-        world.pod("other", cpu="3", priority=1)
-        await asyncio.sleep(0.5)
+        await world.pod_and_wait("other", cpu="3", priority=1, seconds=0.5)
         assert world.nodes_of("other") == ["n1"]
         world.check()
 

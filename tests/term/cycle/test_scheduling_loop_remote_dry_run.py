@@ -46,8 +46,7 @@ async def test_a_pod_that_fits_by_then_is_bound_and_preempts_no_pod() -> None:
     world, trials = full_cluster()
     trials.meanwhile = lambda: world.node("n2")
     async with world.running():
-        world.pod("high", cpu="4", priority=10)
-        await asyncio.sleep(5)
+        await world.pod_and_wait("high", cpu="4", priority=10, seconds=5)
         assert trials.asked and world.nodes_of("low", "high") == ["n1", "n2"]
         assert not world.events("high", "FailedScheduling")
         world.check()
@@ -57,13 +56,11 @@ async def test_a_pod_that_is_deleted_meanwhile_preempts_no_pod_and_others_go_on(
     world, trials = full_cluster()
     trials.meanwhile = lambda: world.cluster.delete("Pod", "default/high")
     async with world.running():
-        world.pod("high", cpu="4", priority=10)
-        await asyncio.sleep(5)
+        await world.pod_and_wait("high", cpu="4", priority=10, seconds=5)
         assert trials.asked and world.nodes_of("low") == ["n1"]
         assert world.place("high") == ""
         world.node("n2")
-        world.pod("next")
-        await asyncio.sleep(5)
+        await world.pod_and_wait("next", seconds=5)
         assert world.nodes_of("next") == ["n2"]
         world.check()
 

@@ -73,8 +73,7 @@ async def test_a_queue_that_drains_evicts_what_runs_and_admits_it_when_it_goes_o
     async with a_world().running() as world:
         gang(world, "g", "team", 2, cpu=1)
         job(world, "alone", "team", cpu=1, spec={"terminationGracePeriodSeconds": 30})
-        world.pod("outside")
-        await asyncio.sleep(1)
+        await world.pod_and_wait("outside")
         stop(world, kind, "HoldAndDrain")
         await asyncio.sleep(1)
         assert bound(world) == ["alone", "outside"]
@@ -158,8 +157,7 @@ async def test_the_next_leader_drains_a_queue_whose_leader_died() -> None:
     async with a_world().running() as world:
         await job_and_wait(world, "alone", "team", cpu=1)
     stop(world, "ClusterQueue", "HoldAndDrain")
-    async with TermWorld(cluster=world.cluster).running() as after:
-        await asyncio.sleep(1)
+    async with TermWorld(cluster=world.cluster).running(seconds=1) as after:
         assert bound(after) == []
 
 
@@ -262,8 +260,7 @@ async def test_a_pod_that_was_ready_once_is_not_evicted_when_it_is_not_any_more(
         await asyncio.sleep(400)
         assert bound(world) == ["alone", "g-0"]
         world.cluster.delete("Pod", "default/alone")
-    async with TermWorld(cluster=world.cluster, queues=TIMEOUT).running() as after:
-        await asyncio.sleep(400)
+    async with TermWorld(cluster=world.cluster, queues=TIMEOUT).running(seconds=400) as after:
         assert bound(after) == ["g-0"]
 
 
@@ -282,12 +279,10 @@ async def test_the_time_to_get_ready_and_the_backoff_go_on_under_the_next_leader
     async with a_world(**TIMEOUT).running() as world:
         gang(world, "g", "team", 1, cpu=1)
         await asyncio.sleep(200)
-    async with TermWorld(cluster=world.cluster, queues=TIMEOUT).running() as after:
-        await asyncio.sleep(110)
+    async with TermWorld(cluster=world.cluster, queues=TIMEOUT).running(seconds=110) as after:
         assert bound(after) == []
     members(world, "g", 1)
-    async with TermWorld(cluster=world.cluster, queues=TIMEOUT).running() as last:
-        await asyncio.sleep(30)
+    async with TermWorld(cluster=world.cluster, queues=TIMEOUT).running(seconds=30) as last:
         assert bound(last) == []
         await asyncio.sleep(30)
         assert bound(last) == ["g-again-0"]
@@ -572,8 +567,7 @@ async def test_the_next_leader_knows_the_place_of_a_job_whose_pods_were_made_aga
         controlled(world, "again")
         await asyncio.sleep(1)
     stop(world, "ClusterQueue", "None")
-    async with TermWorld(cluster=world.cluster).running() as after:
-        await asyncio.sleep(1)
+    async with TermWorld(cluster=world.cluster).running(seconds=1) as after:
         assert bound(after) == ["again"]
 
 
@@ -588,8 +582,7 @@ async def test_the_next_leader_knows_how_often_a_job_was_not_ready_in_time() -> 
         job(world, "b", "team", cpu=1)
         controlled(world, "b")
         await asyncio.sleep(1)
-    async with TermWorld(cluster=world.cluster, queues=settings).running() as after:
-        await asyncio.sleep(40)
+    async with TermWorld(cluster=world.cluster, queues=settings).running(seconds=40) as after:
         assert bound(after) == []
         await asyncio.sleep(17)
         assert bound(after) == ["b"]

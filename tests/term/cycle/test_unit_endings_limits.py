@@ -48,8 +48,7 @@ async def test_the_next_leader_knows_why_a_gang_is_being_deactivated() -> None:
         spec = {"terminationGracePeriodSeconds": 30}
         gang(world, "g", "team", 1, cpu=1, labels=for_seconds(10), spec=spec)
         await asyncio.sleep(12)
-    async with TermWorld(cluster=world.cluster).running() as after:
-        await asyncio.sleep(2)
+    async with TermWorld(cluster=world.cluster).running(seconds=2) as after:
         reason = "DeactivatedDueToMaximumExecutionTimeExceeded"
         assert condition(after, "g", "Evicted")[:2] == ("True", reason)
         assert condition(after, "g", "Requeued")[:2] == ("False", "Deactivated")
@@ -82,8 +81,7 @@ async def test_the_limit_counts_from_the_start_also_for_the_next_leader() -> Non
     async with a_world().running() as world:
         job(world, "alone", "team", cpu=1, labels=for_seconds(60))
         await asyncio.sleep(40)
-    async with TermWorld(cluster=world.cluster).running() as after:
-        await asyncio.sleep(15)
+    async with TermWorld(cluster=world.cluster).running(seconds=15) as after:
         assert bound(after) == ["alone"]
         await asyncio.sleep(10)
         assert bound(after) == []
@@ -101,8 +99,7 @@ async def test_a_gang_that_starts_again_has_its_whole_limit_once_more() -> None:
         job(world, "again", "team", cpu=1, spec=spec, labels=for_seconds(60))
         await asyncio.sleep(50)
         assert bound(world) == ["again"]
-    async with TermWorld(cluster=world.cluster).running() as after:
-        await asyncio.sleep(5)
+    async with TermWorld(cluster=world.cluster).running(seconds=5) as after:
         assert bound(after) == ["again"]
         await asyncio.sleep(10)
         assert bound(after) == []
