@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Collection
 
 from podsched.api.conditions import POD_GROUP_SCHEDULED, set_condition
@@ -10,11 +9,6 @@ from podsched.api.objects import AnyObject, Event, Node, Pod, PodCondition, PodG
 from podsched.ask.web.sources import KINDS, Change, Leadership, Load, Replica
 
 START = 1_700_000_000.0
-MESSAGE = (
-    "0/{nodes} nodes are available: {taken} Insufficient cpu, {rest} node(s) had untolerated "
-    "taint(s). preemption: 0/{nodes} nodes are available: {nodes} No preemption victims found for "
-    "incoming pod."
-)
 
 
 def node(name: str, cpu: str = "4", zone: str = "", *, cordoned: bool = False) -> Node:
@@ -124,43 +118,6 @@ class World:
             self.lost = False
             return None
         return found
-
-
-def large_world(nodes: int, pods: int, now: float, *, pending: int = 0) -> World:
-    """Nodes in four zones, some cordoned or not ready, with pods on them and some that wait."""
-    chance, world = random.Random(7), World()
-    for number in range(nodes):
-        cpu = "16" if number % 7 == 0 else "8"
-        made = node(f"node-{number:04}", cpu, f"zone-{'abcd'[number % 4]}")
-        made.status.allocatable["memory"] = "64Gi" if number % 7 == 0 else "32Gi"
-        made.spec.unschedulable = chance.random() < 0.004
-        if chance.random() < 0.003:
-            made.status.conditions[0].status = "False"
-        world.put(made)
-    busy = [chance.betavariate(2, 2) for _ in range(nodes)]
-    choices = chance.choices(range(nodes), weights=busy, k=pods - pending)
-    for number, on in enumerate(choices):
-        cpu = chance.choice(["250m", "500m", "1", "2"])
-        made_pod = pod(f"web-{number:05}", f"node-{on:04}", cpu=cpu, at=now - number % 3600)
-        made_pod.spec.containers[0].resources.requests["memory"] = chance.choice(["1Gi", "4Gi"])
-        made_pod.status.phase = "Running"
-        world.put(made_pod)
-    for number in range(pending):
-        taken = nodes if number % 3 else nodes - nodes // 5
-        text = MESSAGE.format(nodes=nodes, taken=taken, rest=nodes - taken)
-        world.put(pod(f"batch-{number:04}", cpu="32", message=text, at=now - 60 - number))
-    return world
-
-
-def churn(world: World, pods: int, now: float, chance: random.Random) -> None:
-    """Move pods: as many are deleted, and bound elsewhere under another name."""
-    names = list(world.objects["Node"])
-    for key in chance.sample([k for k in world.objects["Pod"] if "web-" in k], pods):
-        world.remove("Pod", key)
-        name = f"web-{chance.randrange(10**9)}"
-        made = pod(name, chance.choice(names), cpu="500m", at=now)
-        made.status.phase = "Running"
-        world.put(made)
 
 
 def load(at: float, scheduled: int = 0, **changes: float) -> Load:

@@ -34,7 +34,6 @@ from podsched.framework.plugin import (
     PluginFactory,
     PostFilterResult,
     PreBindPlan,
-    Victims,
 )
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Status, unschedulable
@@ -359,7 +358,3 @@ def world_of_nodes(**cpus: str) -> TermWorld:
 def specs(known: Mapping[str, Any]) -> Mapping[str, PluginSpec]:
     """What a configuration must know of the test's own plugins."""
     return user_plugin_specs(known)
-
-
-def victims(*pods: PodInfo) -> Victims:
-    return Victims(tuple(pods))
