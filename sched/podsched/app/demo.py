@@ -17,7 +17,7 @@ from pathlib import Path
 
 from podsched.api.manifest import from_manifest, load_documents
 from podsched.api.objects import AnyObject, Pod, ReplicaSet, object_key
-from podsched.api.owners import add_controller
+from podsched.api.owners import follow_template
 from podsched.app.demo_observer import Observer
 from podsched.app.demo_report import DemoReport, Kill
 from podsched.app.local_cluster import LocalCluster
@@ -221,12 +221,9 @@ def pods_of(owner: ReplicaSet) -> list[Pod]:
     """Return the pods that a ReplicaSet controller would create."""
     pods = []
     for index in range(owner.spec.replicas):
-        pod = Pod()
-        pod.metadata.CopyFrom(owner.spec.template.metadata)
-        pod.spec.CopyFrom(owner.spec.template.spec)
+        pod = Pod(spec=owner.spec.template.spec)
         pod.metadata.name = f"{owner.metadata.name}-{index:03d}"
-        pod.metadata.namespace = owner.metadata.namespace
-        add_controller(pod.metadata, owner)
+        follow_template(pod.metadata, owner.spec.template.metadata, owner)
         pods.append(pod)
     return pods
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -27,22 +28,29 @@ class StoredState:
 
     def overcommitted_nodes(self) -> list[str]:
         """Return the nodes whose pods exceed the allocatable amount of any resource."""
-        used: dict[str, Counter[str]] = {}
-        for pod in self.pods.values():
-            if not pod.spec.node_name or is_finished(pod):
-                continue
-            usage = used.setdefault(pod.spec.node_name, Counter())
-            usage["pods"] += 1
-            for name, amount in pod_requests(pod).items():
-                usage[name] += amount  # type: ignore[assignment]
-        return [name for name, usage in used.items() if self._exceeds(usage, name)]
+        on_node: dict[str, dict[str, Pod]] = defaultdict(dict)
+        for key, pod in self.pods.items():
+            if pod.spec.node_name and not is_finished(pod):
+                on_node[pod.spec.node_name][key] = pod
+        return [
+            name
+            for name, pods in on_node.items()
+            if over_capacity(self.nodes.get(name, Node()), pods)
+        ]
 
-    def _exceeds(self, usage: Counter[str], node_name: str) -> bool:
-        node = self.nodes.get(node_name)
-        room = node.status.allocatable if node is not None else {}
-        return any(
-            amount > Fraction(quantity.parse(room.get(name, "0"))) for name, amount in usage.items()
-        )
+
+def over_capacity(node: Node, pods: Mapping[str, Pod]) -> str:
+    """Return the first resource that pods overcommit on a node, as text; "" if there is none."""
+    used: dict[str, Fraction] = defaultdict(Fraction)
+    for pod in pods.values():
+        used["pods"] += 1
+        for name, amount in pod_requests(pod).items():
+            used[name] += amount
+    for name, total in used.items():
+        room = quantity.parse(node.status.allocatable.get(name, "0"))
+        if total > room:
+            return f"{float(total):g} of {float(room):g} {name}"
+    return ""
 
 
 async def read_stored_state(store: Store) -> StoredState:

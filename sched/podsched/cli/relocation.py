@@ -368,11 +368,8 @@ class _Move:
 
 def _of_owner(pods: Pods, owner: str) -> list[Pod]:
     """Return the pods of a controller."""
-    return [
-        pod
-        for pod in pods.values()
-        if any(o.controller and o.uid == owner for o in pod.metadata.owner_references)
-    ]
+    of = ((pod, controller_of(pod.metadata)) for pod in pods.values())
+    return [pod for pod, controller in of if controller is not None and controller.uid == owner]
 
 
 async def _new_pod(changes: AsyncGenerator[Pods, None], owner: str, known: set[str]) -> str:

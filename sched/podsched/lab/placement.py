@@ -7,30 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from fractions import Fraction
 
-from podsched.api import quantity
 from podsched.api.host_ports import ANY_ADDRESS, host_ports
 from podsched.api.node_selectors import compile_node_selector
 from podsched.api.objects import Node, Pod, Taint
-from podsched.api.resources import PODS, pod_requests
 from podsched.api.tolerations import NO_SCHEDULE, TAINT_UNSCHEDULABLE, find_untolerated
 
 _REQUIRED = "required_during_scheduling_ignored_during_execution"
-
-
-def over_capacity(node: Node, pods: Mapping[str, Pod]) -> str:
-    """Return the first resource that pods overcommit on a node, as text; "" if there is none."""
-    used: dict[str, Fraction] = defaultdict(Fraction)
-    for pod in pods.values():
-        used[PODS] += 1
-        for name, amount in pod_requests(pod).items():
-            used[name] += amount
-    for name, total in used.items():
-        room = quantity.parse(node.status.allocatable.get(name, "0"))
-        if total > room:
-            return f"{float(total):g} of {float(room):g} {name}"
-    return ""
 
 
 def port_conflict(pods: Mapping[str, Pod]) -> str:

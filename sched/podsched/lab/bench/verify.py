@@ -32,7 +32,8 @@ from podsched.api.pod_groups import group_key
 from podsched.api.queue_labels import QUEUE_NAME
 from podsched.api.resources import pod_requests
 from podsched.api.selectors import Selector, compile_selector
-from podsched.lab.placement import over_capacity, port_conflict, selects, unsuited
+from podsched.app.stored_state import over_capacity
+from podsched.lab.placement import port_conflict, selects, unsuited
 from podsched.lib.counted import counted
 from podsched.lib.groups import lists_by_key
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from podsched.api.conditions import is_node_ready, is_terminating
 from podsched.api.objects import Node, Pod
 from podsched.api.tolerations import HARD_EFFECTS
+from podsched.app.stored_state import over_capacity
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.lab.chaos.history import PODS, History, Violation, World
 from podsched.lab.chaos.promises.lasting import Lasting, after_the_faults
-from podsched.lab.placement import over_capacity, port_conflict, selects, taints_of
+from podsched.lab.placement import port_conflict, selects, taints_of
 from podsched.lib.counted import counted
 
 SCHEDULED = "a pod that fits is bound in time"

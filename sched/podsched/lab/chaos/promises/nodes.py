@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from podsched.api.objects import Node, Pod
+from podsched.app.stored_state import over_capacity
 from podsched.lab.chaos.history import (
     CLAIMS,
     NODES,
@@ -17,7 +18,7 @@ from podsched.lab.chaos.history import (
     node_of,
     replay,
 )
-from podsched.lab.placement import over_capacity, port_conflict, unsuited
+from podsched.lab.placement import port_conflict, unsuited
 
 CAPACITY = "no node beyond its capacity"
 MISSING = "bound to nodes that exist"
