@@ -17,6 +17,7 @@ from podsched.actors.ray_cluster import RayCluster, RayUnavailable
 from podsched.actors.term_actors import ActorOptions, TermActors
 from podsched.config.settings import EvaluatorSettings
 from podsched.lab.chaos.faults.processes import ray_actors
+from podsched.lib.tasks import in_background
 from podsched.term.writes.bind_queue import Binder
 from podsched.v1 import api_pb2
 from support.direct_binder import DirectBinder
@@ -37,12 +38,8 @@ async def term_of(
     settings = EvaluatorSettings(evaluator="ray", shards=2, ray_retry_period=0.5)
     options = ActorOptions(settings, (world.runtime.profile,), ("127.0.0.1:1",))
     actors = TermActors(cluster, options, term, world.cache.columns, direct)
-    task = asyncio.create_task(actors.run())
-    try:
+    async with in_background(actors.run(), "actors"):
         yield actors
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def agree(world: World, actors: TermActors, times: int = 6) -> None:

@@ -12,7 +12,7 @@ from podsched.api.kinds import WATCHED_KINDS
 from podsched.app import shadowing as module
 from podsched.app.shadowing import Shadowing
 from podsched.config.load import default_config
-from podsched.lib.tasks import TaskSet
+from podsched.lib.tasks import TaskSet, in_background
 from podsched.registry import factories
 from podsched.serve.client.informer import Batch
 from podsched.telemetry.instruments import MetricRegistry
@@ -54,13 +54,9 @@ async def running(world: World) -> AsyncIterator[None]:
     tasks = TaskSet("the replica")
     tasks.start(world.informer.run(world.handle), "informer")
     tasks.start(world.shadowing.run(), "shadow", endless=True)
-    run = asyncio.create_task(tasks.run())
-    await asyncio.sleep(0.5)
-    try:
+    async with in_background(tasks.run(), "the replica"):
+        await asyncio.sleep(0.5)
         yield
-    finally:
-        run.cancel()
-        await asyncio.gather(run, return_exceptions=True)
 
 
 async def test_pods_that_were_there_before_are_not_decided_on() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import Node, Pod, PodDisruptionBudget, PriorityClass
+from podsched.lib.tasks import in_background
 from podsched.serve.agent.nodes import SILENCE_ANNOTATION, registration
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import NotFound
@@ -143,13 +144,9 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     async with real_cluster(tmp_path, **options) as real:
         history = History()
         pods = Informer(real.client, ["Pod"])
-        following = asyncio.create_task(pods.run(history.note), name="history")
-        await pods.synced.wait()
-        try:
+        async with in_background(pods.run(history.note), "history"):
+            await pods.synced.wait()
             yield Bench(real, history)
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
 
 
 # ---------------------------------------------------------------------- waking

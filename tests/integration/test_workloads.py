@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,6 +13,7 @@ import pytest
 
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import Job, ReplicaSet
+from podsched.lib.tasks import in_background
 from podsched.serve.client.informer import Batch, Informer
 from support.eventually import eventually
 from support.real_cluster import RealCluster, real_cluster
@@ -44,12 +44,8 @@ async def every_pod(real: RealCluster) -> AsyncIterator[set[str]]:
     def handle(batch: Batch) -> None:
         seen.update(event.key for event in batch.events)
 
-    watching = asyncio.create_task(Informer(real.client, ["Pod"]).run(handle))
-    try:
+    async with in_background(Informer(real.client, ["Pod"]).run(handle), "watch"):
         yield seen
-    finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
 
 
 async def test_a_replica_set_has_exactly_its_replicas_though_leaders_were_killed(

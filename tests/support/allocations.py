@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import groupby
@@ -14,6 +13,7 @@ from podsched.api.kinds import KINDS
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import Pod, ResourceClaim
 from podsched.lab.bench.shapes import pod_template
+from podsched.lib.tasks import in_background
 from podsched.serve.store.protocol import EventType, Store, WatchEvent
 
 Device = tuple[str, str, str]
@@ -78,10 +78,6 @@ class Allocations:
 async def followed(store: Store) -> AsyncIterator[Allocations]:
     """Allocations that are judged while the block runs."""
     allocations = Allocations()
-    following = asyncio.create_task(allocations.follow(store), name="follow claims")
-    try:
+    async with in_background(allocations.follow(store), "follow claims"):
         yield allocations
-    finally:
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
     assert not allocations.twice, allocations.twice[:5]

@@ -14,6 +14,7 @@ from podsched.api.manifest import apply_merge_patch
 from podsched.api.objects import AnyObject, PersistentVolume, PersistentVolumeClaim
 from podsched.lib import event_loop
 from podsched.lib.event_loop import ROUND
+from podsched.lib.tasks import in_background
 from podsched.serve.agent.volume_controller import VolumeController
 from podsched.serve.agent.volumes import Round
 from podsched.serve.client.informer import Event, EventType, Informer
@@ -100,12 +101,8 @@ def volume(number: int) -> PersistentVolume:
 
 @asynccontextmanager
 async def running(world: Objects) -> AsyncIterator[None]:
-    task = asyncio.create_task(world.controller.run())
-    try:
+    async with in_background(world.controller.run(), "volume controller"):
         yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def phases(world: Objects) -> set[str]:
