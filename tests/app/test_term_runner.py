@@ -86,13 +86,16 @@ class World:
         self.running = asyncio.create_task(self.tasks.run())
         self.lost: list[int] = []
 
-    def lead(self) -> None:
+    async def lead(self, seconds: float = 1) -> None:
+        """Begin a term, and let some seconds of it pass."""
         fence = self.cluster.new_term(LOCK)
         self.runner.start_term(fence, lambda: self.lost.append(fence.term))
         # The informer sees the term with the record that every acquisition writes.
         record = Lease()
         record.metadata.namespace, record.metadata.name = "kube-system", f"term-{fence.term}"
         self.cluster.create(record)
+        if seconds:
+            await asyncio.sleep(seconds)
 
     def node_of(self, name: str) -> str:
         stored = self.cluster.object("Pod", f"default/{name}")
@@ -112,8 +115,7 @@ async def test_a_term_goes_on_with_another_configuration_and_loses_no_pod(world:
     cluster = world.cluster
     cluster.create(node("n1", labels={"zone": "a"}))
     cluster.create(node("n2", labels={"zone": "b"}))
-    world.lead()
-    await asyncio.sleep(0.5)
+    await world.lead(0.5)
     for number in range(3):
         cluster.create(pod(f"before-{number}", PENDING))
     cluster.create(pod("other", {**PENDING, "schedulerName": "other"}))
@@ -148,8 +150,7 @@ async def test_a_term_goes_on_with_another_configuration_and_loses_no_pod(world:
 
 async def test_events_about_the_lock_tell_who_became_leader_and_who_stopped(world: World) -> None:
     world.tasks.start(world.runner.recorder.run(), "events")
-    world.lead()
-    await asyncio.sleep(0.5)
+    await world.lead(0.5)
     world.runner.end_term()
     await asyncio.sleep(0.5)
     world.runner.end()
@@ -171,8 +172,7 @@ async def test_a_standby_leads_with_the_configuration_that_it_was_given(world: W
     await asyncio.sleep(0.1)
     await world.runner.reconfigure(load_config({"profiles": [{"schedulerName": "other"}]}), None)
     world.cluster.create(pod("a", {**PENDING, "schedulerName": "other"}))
-    world.lead()
-    await asyncio.sleep(1)
+    await world.lead()
     assert world.node_of("a") == "n1"
 
 
@@ -189,8 +189,7 @@ async def test_what_was_assumed_is_forgotten_and_what_is_known_is_all_there_agai
         nominee,
     ):
         cluster.create(item)
-    world.lead()
-    await asyncio.sleep(1)
+    await world.lead()
     cluster.create(pod("assumed", {**PENDING, "priority": 5}))
     cluster.create(pod("waiting", PENDING))
     await asyncio.sleep(0)
@@ -222,8 +221,7 @@ async def test_the_pods_of_a_term_that_ended_are_freed(
     monkeypatch.setattr(state_freeing, "collect_everything", collect_everything)
     world.cluster.create(node("n1"))
     world.cluster.create(pod("running", {**PENDING, "nodeName": "n1"}))
-    world.lead()
-    await asyncio.sleep(1)
+    await world.lead()
     (info,) = world.runner.state.cache.cluster.pods.values()
     gone = weakref.ref(info.cls)
     del info
@@ -241,7 +239,7 @@ async def test_a_leader_lets_the_pods_of_its_old_configuration_go_without_a_coll
     world.cluster.create(pod("running", {**PENDING, "nodeName": "n1"}))
     world.cluster.create(pod("gated", {**PENDING, "schedulingGates": [{"name": "later"}]}))
     world.cluster.create(pod("elsewhere", {**PENDING, "nodeSelector": {"zone": "z"}}))
-    world.lead()
+    await world.lead(0)
     world.cluster.create(pod("bound", PENDING))
     await asyncio.sleep(2)
     assert world.node_of("bound")
@@ -261,8 +259,7 @@ async def test_a_leader_lets_the_pods_of_its_old_configuration_go_without_a_coll
 async def test_only_a_replica_that_does_not_lead_collects_all_garbage(
     world: World, collections: list[None]
 ) -> None:
-    world.lead()
-    await asyncio.sleep(1)
+    await world.lead()
     await world.runner.reconfigure(default_config(), None)
     await asyncio.sleep(2)
     assert not collections
@@ -275,8 +272,7 @@ async def test_a_standby_collects_no_garbage_while_pods_wait_for_a_decision(
     world: World, collections: list[None]
 ) -> None:
     """It would notice the end of the leader, on which these pods depend, half a second later."""
-    world.lead()
-    await asyncio.sleep(1)
+    await world.lead()
     world.runner.end_term()
     world.cluster.create(pod("waiting", PENDING))
     world.cluster.create(pod("gated", {**PENDING, "schedulingGates": [{"name": "later"}]}))
@@ -290,8 +286,7 @@ async def test_a_standby_collects_no_garbage_while_pods_wait_for_a_decision(
 async def test_a_standby_in_which_pods_always_wait_collects_garbage_after_all(
     world: World, collections: list[None]
 ) -> None:
-    world.lead()
-    await asyncio.sleep(1)
+    await world.lead()
     world.cluster.create(pod("fits-nowhere", PENDING))
     world.runner.end_term()
     await asyncio.sleep(1200)
@@ -304,16 +299,14 @@ async def test_what_comes_while_the_state_is_built_anew_is_not_lost(
     monkeypatch.setattr(state_filling, "_TURN", 2)
     for number in range(5):  # more than one turn
         world.cluster.create(pod(f"p{number}", PENDING))
-    world.lead()
-    await asyncio.sleep(1)
+    await world.lead()
     world.runner.end_term()
     world.cluster.delete("Pod", "default/p0")
     await asyncio.sleep(0)
     world.cluster.delete("Pod", "default/p1")
     world.cluster.create(pod("new", PENDING))
     world.cluster.create(node("n1"))
-    world.lead()
-    await asyncio.sleep(5)
+    await world.lead(5)
     state = world.runner.state
     known = {f"default/p{number}" for number in range(2, 5)} | {"default/new"}
     assert set(state.cache.cluster.pods) == known
@@ -333,8 +326,7 @@ async def test_a_former_leader_pauses_while_it_builds_its_state_anew(world: Worl
     """Because another replica is the new leader, perhaps on the same machine."""
     for number in range(4):
         world.cluster.create(pod(f"p{number}", PENDING))
-    world.lead()
-    await asyncio.sleep(1)
+    await world.lead()
     world.runner.end_term()
     await asyncio.sleep(4.1)
     assert world.runner.whole_state is None
@@ -343,8 +335,7 @@ async def test_a_former_leader_pauses_while_it_builds_its_state_anew(world: Worl
 
 
 async def test_a_former_leader_first_has_time_to_release_the_lock(world: World) -> None:
-    world.lead()
-    await asyncio.sleep(1)
+    await world.lead()
     before = world.runner.state
     world.runner.end_term()
     await asyncio.sleep(0.19)
@@ -357,11 +348,9 @@ async def test_a_former_leader_first_has_time_to_release_the_lock(world: World) 
 async def test_a_replica_that_leads_again_builds_its_state_without_pauses(world: World) -> None:
     for number in range(4):
         world.cluster.create(pod(f"p{number}", PENDING))
-    world.lead()
-    await asyncio.sleep(1)
+    await world.lead()
     world.runner.end_term()
-    world.lead()
-    await asyncio.sleep(0.1)
+    await world.lead(0.1)
     assert world.runner.whole_state is not None
 
 
@@ -380,8 +369,7 @@ async def test_a_new_leader_schedules_before_its_controllers_begin(
     world.cluster.create(pod("a", PENDING))
     await asyncio.sleep(1)
     leads_since = asyncio.get_running_loop().time()
-    world.lead()
-    await asyncio.sleep(0.9)
+    await world.lead(0.9)
     assert (world.node_of("a"), began) == ("n1", [])
     await asyncio.sleep(0.2)
     assert began == [pytest.approx(leads_since + 1.0, abs=0.05)]
@@ -389,7 +377,7 @@ async def test_a_new_leader_schedules_before_its_controllers_begin(
 
 async def test_a_term_that_ended_by_its_fence_leaves_the_replica_in_standby(world: World) -> None:
     world.cluster.create(node("n1"))
-    world.lead()
+    await world.lead(0)
     term = world.cluster.revision - 1
     await asyncio.sleep(1)
     world.cluster.new_term(LOCK)
@@ -400,15 +388,13 @@ async def test_a_term_that_ended_by_its_fence_leaves_the_replica_in_standby(worl
     assert world.node_of("a") == ""
     assert world.lost == [term], "the elector is told"
     world.actors.failure = asyncio.get_running_loop().create_future()
-    world.lead()
-    await asyncio.sleep(5)
+    await world.lead(5)
     assert world.node_of("a") == "n1"
     assert world.lost == [term]
 
 
 async def test_what_keeps_the_actors_of_a_term_does_not_fail_unnoticed(world: World) -> None:
-    world.lead()
-    await asyncio.sleep(1)
+    await world.lead()
     world.actors.failure.set_exception(ZeroDivisionError("a bug"))
     with pytest.raises(ZeroDivisionError) as raised:
         await world.running
@@ -418,8 +404,7 @@ async def test_what_keeps_the_actors_of_a_term_does_not_fail_unnoticed(world: Wo
 
 
 async def test_the_tasks_of_a_term_end_with_it(world: World) -> None:
-    world.lead()
-    await asyncio.sleep(1)
+    await world.lead()
     assert not world.actors.ended
     world.runner.end_term()
     await asyncio.sleep(2)  # and what it kept has been let go
@@ -446,7 +431,7 @@ async def test_a_pod_on_which_terms_keep_ending_is_set_aside_and_the_others_are_
 ) -> None:
     raised = break_decisions(monkeypatch, "bad")
     world.cluster.create(node("n1"))
-    world.lead()
+    await world.lead(0)
     for name in ("a", "bad", "c"):
         world.cluster.create(pod(name, PENDING))
     await asyncio.sleep(60)
@@ -461,7 +446,7 @@ async def test_a_pod_on_which_terms_keep_ending_is_set_aside_and_the_others_are_
     assert len(world.runner.state.set_aside) == 1
     world.runner.end_term()
     world.actors.failure = asyncio.get_running_loop().create_future()
-    world.lead()
+    await world.lead(0)
     world.cluster.create(pod("later", PENDING))
     await asyncio.sleep(5)
     assert world.node_of("later") == "n1"
@@ -471,8 +456,7 @@ async def test_a_pod_on_which_terms_keep_ending_is_set_aside_and_the_others_are_
 async def test_a_term_that_a_bug_ended_starts_over_after_a_pause(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.lead()
-    await asyncio.sleep(1)
+    await world.lead()
     await world.runner.reconfigure(default_config(), None)
     raised = break_decisions(monkeypatch, "bad")
     world.cluster.create(pod("bad", PENDING))
@@ -487,7 +471,7 @@ async def test_a_paused_leader_decides_nothing_and_goes_on_with_the_same_term(
 ) -> None:
     """What was decided before stays bound; what came meanwhile is bound afterwards."""
     world.cluster.create(node("n1"))
-    world.lead()
+    await world.lead(0)
     world.cluster.create(pod("before", PENDING))
     await asyncio.sleep(1)
     assert world.node_of("before") == "n1"
@@ -533,8 +517,7 @@ async def bind_late(world: World) -> None:
     """Return while the pod "first" is being bound to a node that has room for no other."""
     world.cluster.create(node("n1", allocatable={"cpu": "1", "memory": "8Gi", "pods": "10"}))
     world.actors.binder = LateBinder(world.cluster)
-    world.lead()
-    await asyncio.sleep(0.5)
+    await world.lead(0.5)
     world.cluster.create(whole_cpu("first"))
     await asyncio.sleep(0.1)
 
@@ -554,8 +537,7 @@ async def test_a_leader_that_goes_on_soon_knows_what_was_being_bound(world: Worl
 
 async def test_a_term_begins_when_what_the_one_before_it_did_has_ended(world: World) -> None:
     world.cluster.create(node("n1"))
-    world.lead()
-    await asyncio.sleep(1)
+    await world.lead()
     world.actors.ending = 5.0
     world.cluster.create(pod("a", PENDING))
     await asyncio.sleep(0)
@@ -566,16 +548,14 @@ async def test_a_term_begins_when_what_the_one_before_it_did_has_ended(world: Wo
     await asyncio.sleep(0.1)
     world.actors.ending = 0.0
     world.actors.failure = asyncio.get_running_loop().create_future()
-    world.lead()
-    await asyncio.sleep(4)
+    await world.lead(4)
     assert (world.node_of("a"), waiting.done()) == ("", False)
     await asyncio.sleep(2)
     assert (world.node_of("a"), waiting.done()) == ("n1", True)
 
 
 async def test_a_pause_that_comes_just_as_the_work_has_ended_is_no_failure(world: World) -> None:
-    world.lead()
-    await asyncio.sleep(1)
+    await world.lead()
     work = world.runner._work
     assert work is not None
     work.loop.fail(PodFault([]))
@@ -611,14 +591,12 @@ async def test_a_pod_that_the_queue_cannot_take_is_set_aside_and_the_others_are_
     raised = break_queue(monkeypatch, "add", "bad")
     world.cluster.create(node("n1"))
     if leads:
-        world.lead()
-        await asyncio.sleep(1)
+        await world.lead()
     for name in ("a", "bad", "c"):
         world.cluster.create(pod(name, PENDING))
     await asyncio.sleep(30)
     if not leads:
-        world.lead()
-        await asyncio.sleep(30)
+        await world.lead(30)
     assert not world.running.done()
     assert [world.node_of(name) for name in ("a", "bad", "c")] == ["n1", "", "n1"]
     assert len(raised) == 3
@@ -704,7 +682,7 @@ async def test_a_queue_that_cannot_give_out_pods_ends_neither_term_nor_replica(
 
     monkeypatch.setattr(Attempts, "pop_batch", broken)
     world.cluster.create(node("n1"))
-    world.lead()
+    await world.lead(0)
     world.cluster.create(pod("a", PENDING))
     await asyncio.sleep(60)
     assert not world.running.done()
@@ -722,8 +700,7 @@ async def test_a_replica_forgets_the_preemptions_of_a_term_whose_outcome_it_does
 
     world.cluster.create(node("n1", allocatable={"cpu": "1", "pods": "10"}))
     world.cluster.create(pod("victim", spec(0, nodeName="n1", terminationGracePeriodSeconds=30)))
-    world.lead()
-    await asyncio.sleep(1)
+    await world.lead()
     world.cluster.create(pod("urgent", spec(10)))
     await asyncio.sleep(1)
     freed_for = world.runner._parts.meter.preemption.freed_for

@@ -307,6 +307,11 @@ class TermWorld:
         change(found)
         self.cluster.update(found)
 
+    async def delete_and_wait(self, name: str, *, seconds: float = 1) -> None:
+        """Delete a pod, and let some seconds pass."""
+        self.cluster.delete("Pod", f"default/{name}")
+        await asyncio.sleep(seconds)
+
     # ------------------------------------------------------------------ what came of it
 
     def nodes_of(self, *names: str) -> list[str]:

@@ -49,8 +49,7 @@ async def test_a_pod_of_a_queue_starts_within_its_quota_and_the_next_waits_for_a
             "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor "
             "default, 2 more needed"
         )
-        world.cluster.delete("Pod", "default/a")
-        await asyncio.sleep(1)
+        await world.delete_and_wait("a")
         assert bound(world) == ["b"]
         world.check()
 
@@ -71,11 +70,9 @@ async def test_a_unit_is_not_tried_after_a_release_of_something_else_than_it_lac
         await job_and_wait(world, "waits", "team", cpu=1, gpu=1)
         assert bound(world) == ["ends", "gpu"]
         tried.clear()
-        world.cluster.delete("Pod", "default/ends")
-        await asyncio.sleep(1)
+        await world.delete_and_wait("ends")
         assert not tried
-        world.cluster.delete("Pod", "default/gpu")
-        await asyncio.sleep(1)
+        await world.delete_and_wait("gpu")
         assert bound(world) == ["waits"]
 
 
@@ -172,8 +169,7 @@ async def test_a_gang_with_a_minimum_is_admitted_in_part_and_the_rest_follows() 
         await job_and_wait(world, "first", "team", cpu=1)
         await gang_and_wait(world, "g", "team", 3, min_count=1, cpu=1)
         assert bound(world) == ["first", "g-0", "g-1"]
-        world.cluster.delete("Pod", "default/first")
-        await asyncio.sleep(1)
+        await world.delete_and_wait("first")
         assert bound(world) == ["g-0", "g-1", "g-2"]
         world.check()
 
@@ -184,8 +180,7 @@ async def test_a_gang_of_two_shapes_needs_quota_for_all_its_pods_in_spite_of_its
         job(world, "g-2", "team", cpu=2, spec={"schedulingGroup": {"podGroupName": "g"}})
         await asyncio.sleep(1)
         assert bound(world) == []
-        world.cluster.delete("Pod", "default/g-1")
-        await asyncio.sleep(1)
+        await world.delete_and_wait("g-1")
         assert bound(world) == ["g-0", "g-2"]
         world.check()
 
@@ -206,8 +201,7 @@ async def test_a_gang_that_runs_grows_as_far_as_quota_allows_and_shrinks_at_once
             world.cluster.delete("Pod", f"default/{name}")
         await asyncio.sleep(1)
         assert usage(world, "team") == {"default/cpu": 3000}
-        world.cluster.delete("Pod", "default/g-2")
-        await asyncio.sleep(1)
+        await world.delete_and_wait("g-2")
         assert bound(world) == ["g-0", "g-1", "other"]
         assert usage(world, "team") == {"default/cpu": 4000}
         world.check()
@@ -222,11 +216,9 @@ async def test_a_gang_whose_pods_all_terminate_starts_anew_once_they_are_gone() 
         for name in ("g-2", "g-3"):
             job(world, name, "team", cpu=1, spec=dict(spec))
         await asyncio.sleep(5)
-        world.cluster.delete("Pod", "default/g-0")
-        await asyncio.sleep(5)
+        await world.delete_and_wait("g-0", seconds=5)
         assert bound(world) == ["g-1"]
-        world.cluster.delete("Pod", "default/g-1")
-        await asyncio.sleep(5)
+        await world.delete_and_wait("g-1", seconds=5)
         assert bound(world) == ["g-2", "g-3"]
         world.check()
 
@@ -240,8 +232,7 @@ async def test_of_a_queue_the_first_of_the_highest_priority_comes_first() -> Non
             await asyncio.sleep(2)
         order = []
         for name in ("running", "high", "later"):
-            world.cluster.delete("Pod", f"default/{name}")
-            await asyncio.sleep(2)
+            await world.delete_and_wait(name, seconds=2)
             order += bound(world)
         assert order == ["high", "later", "low"]
 
@@ -254,8 +245,7 @@ async def test_the_priority_of_a_group_without_a_class_is_that_of_its_pods() -> 
         await asyncio.sleep(2)
         job(world, "later", "team", cpu=1)
         await asyncio.sleep(2)
-        world.cluster.delete("Pod", "default/running")
-        await asyncio.sleep(2)
+        await world.delete_and_wait("running", seconds=2)
         assert bound(world) == ["later"]
 
 
@@ -330,8 +320,7 @@ async def test_a_strict_head_without_victims_keeps_its_nominal_quota_from_borrow
         job(world, "b2", "borrower", gpu=4)
         await asyncio.sleep(2)
         assert bound(world) == ["b1", *second]
-        world.cluster.delete("Pod", "default/b1")
-        await asyncio.sleep(2)
+        await world.delete_and_wait("b1", seconds=2)
         assert bound(world) == (second or ["head"])
 
 
@@ -535,8 +524,7 @@ async def test_room_on_the_nodes_of_a_later_flavor_is_noticed() -> None:
         world.pod("outside", cpu="8", nodeName="d1")
         await gang_and_wait(world, "g", "team", 2, cpu=1)
         assert bound(world) == ["outside"]
-        world.cluster.delete("Pod", "default/outside")
-        await asyncio.sleep(15)
+        await world.delete_and_wait("outside", seconds=15)
         assert world.nodes_of("g-0", "g-1") == ["d1", "d1"]
 
 
@@ -643,8 +631,7 @@ async def test_a_terminating_pod_uses_its_quota_and_node_until_it_is_gone() -> N
         assert bound(world) == ["old"]
         assert usage(world, "team") == {f"default/{GPU}": 8}
         assert message(world, "new").endswith("8 more needed; 1 terminating pod(s) still use quota")
-        world.cluster.delete("Pod", "default/old")
-        await asyncio.sleep(1)
+        await world.delete_and_wait("old")
         assert bound(world) == ["new"]
 
 

@@ -105,8 +105,7 @@ async def test_events_are_not_missed_once_the_unit_is_gone_that_waited_for_them(
     async with _world().running() as world:
         for name in ("p", "q"):
             await job_and_wait(world, name, "a", cpu=2, spec=_NO_NODE)
-        world.cluster.delete("Pod", "default/p")
-        await asyncio.sleep(1)
+        await world.delete_and_wait("p")
         big_node(world, "m", labels={"x": "y"})
         await asyncio.sleep(1)
         assert bound(world) == ["q"]
@@ -117,8 +116,7 @@ async def test_once_the_head_of_a_strict_queue_is_gone_the_next_one_is_tried() -
         await job_and_wait(world, "head", "a", cpu=20)
         await job_and_wait(world, "next", "a", cpu=1)
         assert bound(world) == []
-        world.cluster.delete("Pod", "default/head")
-        await asyncio.sleep(1)
+        await world.delete_and_wait("head")
         assert bound(world) == ["next"]
 
 
@@ -136,8 +134,7 @@ async def test_a_strict_head_that_changes_keeps_its_quota_and_has_no_other_unit_
             await asyncio.sleep(1)
         assert tried == ["default/pod:head"] * 3
         assert bound(world) == ["runs"]
-        world.cluster.delete("Pod", "default/head")
-        await asyncio.sleep(1)
+        await world.delete_and_wait("head")
         assert bound(world) == ["borrows", "runs"]
 
 

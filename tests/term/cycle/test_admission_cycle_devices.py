@@ -113,11 +113,9 @@ async def test_a_claim_of_several_pods_counts_once_until_the_last_is_gone() -> N
             await asyncio.sleep(1)
         assert bound(world) == ["a", "b"]
         assert usage(world, "team") == {"default/gpus": 2}
-        world.cluster.delete("Pod", "default/a")
-        await asyncio.sleep(1)
+        await world.delete_and_wait("a")
         assert usage(world, "team") == {"default/gpus": 2}
-        world.cluster.delete("Pod", "default/b")
-        await asyncio.sleep(1)
+        await world.delete_and_wait("b")
         assert usage(world, "team") == {}
 
 

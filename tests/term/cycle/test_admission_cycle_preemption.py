@@ -111,8 +111,7 @@ async def test_what_victims_free_is_kept_for_the_unit_that_waits_for_them() -> N
         job(world, "b3", "b", 5, gpu=4)
         await asyncio.sleep(5)
         assert bound(world) == ["b1", "b2"]
-        world.cluster.delete("Pod", f"default/{victim}")
-        await asyncio.sleep(15)
+        await world.delete_and_wait(victim, seconds=15)
         assert [name for name in bound(world) if name.startswith("mine")] == ["mine-0", "mine-1"]
         assert "b3" not in bound(world)
         world.check()
@@ -147,8 +146,7 @@ async def test_no_one_takes_the_quota_that_the_first_of_two_victims_frees() -> N
         job(world, "b3", "b", 100, gpu=4)
         await asyncio.sleep(10)
         assert bound(world) == ["b2"]
-        world.cluster.delete("Pod", "default/b2")
-        await asyncio.sleep(10)
+        await world.delete_and_wait("b2", seconds=10)
         assert bound(world) == ["mine"]
         assert len(world.events("b1", "Preempted")) == 1
         world.check()
@@ -173,8 +171,7 @@ async def test_a_unit_that_is_tried_before_its_victims_are_gone_keeps_its_quota(
         big_node(world, "n3")
         await asyncio.sleep(5)
         assert bound(world) == ["low"]
-        world.cluster.delete("Pod", "default/low")
-        await asyncio.sleep(5)
+        await world.delete_and_wait("low", seconds=5)
         assert bound(world) == ["big"]
         world.check()
 
@@ -196,8 +193,7 @@ async def test_a_nomination_for_one_flavor_does_not_lead_to_its_node_on_another(
         assert isinstance(red, Node)
         red.spec.unschedulable = False
         world.cluster.update(red)
-        world.cluster.delete("Pod", "default/old")
-        await asyncio.sleep(20)
+        await world.delete_and_wait("old", seconds=20)
         assert world.nodes_of("new") == ["n-red"]
         assert usage(world, "team") == {f"red/{GPU}": 8}
 
@@ -213,8 +209,7 @@ async def test_a_unit_that_can_preempt_no_more_keeps_no_node_from_others() -> No
         assert world.stored("important").status.nominated_node_name == "n1"
         team.spec.resource_groups[0].flavors[0].resources[0].nominal_quota = "0"
         world.cluster.update(team)
-        world.cluster.delete("Pod", "default/old")
-        await asyncio.sleep(20)
+        await world.delete_and_wait("old", seconds=20)
         assert bound(world) == ["patient"]
         assert world.stored("important").status.nominated_node_name == ""
 
@@ -316,11 +311,9 @@ async def test_a_gang_that_is_evicted_in_part_does_not_grow_until_all_of_it_is_g
         assert bound(world) == ["g-0", "g-1"]
         await job_and_wait(world, "new", "a", gpu=8)
         assert all(is_terminating(world.stored(name)) for name in ("g-0", "g-1"))
-        world.cluster.delete("Pod", "default/g-0")
-        await asyncio.sleep(5)
+        await world.delete_and_wait("g-0", seconds=5)
         assert bound(world) == ["g-1"]
-        world.cluster.delete("Pod", "default/g-1")
-        await asyncio.sleep(15)
+        await world.delete_and_wait("g-1", seconds=15)
         assert bound(world) == ["g-2", "new"]
         world.check()
 
@@ -338,8 +331,7 @@ async def test_what_victims_have_freed_is_not_kept_once_another_unit_blocks_the_
         await job_and_wait(world, "b3", "b", gpu=4)
         [victim] = [pod.metadata.name for pod in all_pods(world) if is_terminating(pod)]
         assert "b3" not in bound(world)
-        world.cluster.delete("Pod", f"default/{victim}")
-        await asyncio.sleep(10)
+        await world.delete_and_wait(victim, seconds=10)
         assert "b3" in bound(world)
         world.check()
 
@@ -459,8 +451,7 @@ async def test_two_heads_of_a_cycle_may_have_the_same_victims_in_mind() -> None:
             job(world, f"of-{name}", name, gpu=4)
         await asyncio.sleep(1)
         assert len(world.events("big", "Preempted")) == 1
-        world.cluster.delete("Pod", "default/big")
-        await asyncio.sleep(15)
+        await world.delete_and_wait("big", seconds=15)
         assert bound(world) == ["of-a", "of-b"]
 
 
@@ -491,8 +482,7 @@ async def test_units_without_a_priority_class_have_the_one_called_default_if_it_
         priority_class(world, "low", 1)
         job(world, "low", "team", cpu=4, labels={PRIORITY: "low"})
         await job_and_wait(world, "silent", "team", cpu=4)
-        world.cluster.delete("Pod", "default/first")
-        await asyncio.sleep(2)
+        await world.delete_and_wait("first", seconds=2)
         assert bound(world) == ["silent"]
 
 

@@ -70,8 +70,7 @@ async def test_reports_about_units_that_are_gone_are_forgotten(
         for index in range(40):
             job(world, f"p{index}", "team", cpu=1)
             await asyncio.sleep(0.1)
-            world.cluster.delete("Pod", f"default/p{index}")
-            await asyncio.sleep(0.1)
+            await world.delete_and_wait(f"p{index}", seconds=0.1)
         job(world, "last", "team", cpu=1)
         await asyncio.sleep(1)
         said = world.term._admission_cycle._unit_reports._reported

@@ -106,8 +106,7 @@ async def test_a_gang_is_tried_again_when_a_pod_leaves_the_only_domain_of_its_fl
         await job_and_wait(world, "first", "other", cpu=8)
         await gang_and_wait(world, "g", "team", 2, cpu=4, annotations={REQUIRED: BLOCK})
         assert nodes(world, "g") == set()
-        world.cluster.delete("Pod", "default/first")
-        await asyncio.sleep(60)
+        await world.delete_and_wait("first", seconds=60)
         assert nodes(world, "g") == {"b1"}
 
 
@@ -287,8 +286,7 @@ async def test_slices_that_have_no_room_wait_until_a_pod_is_gone() -> None:
         await gang_and_wait(world, "g", "team", 4, cpu=1, annotations=annotations)
         why = 'topology "racks" allows to fit only 1 out of 2 slice(s)'
         assert condition(world, "g") == ("False", "TopologyPlacementFailed", why)
-        world.cluster.delete("Pod", "default/other")
-        await asyncio.sleep(60)
+        await world.delete_and_wait("other", seconds=60)
         assert nodes(world, "g") == {"a1x", "a2x"}
 
 

@@ -112,6 +112,13 @@ def promised(world: TermWorld, name: str) -> tuple[float, list[str]] | None:
     return datetime.fromisoformat(body["start"]).timestamp() - WALL, sorted(body["nodes"])
 
 
+def a_promise(world: TermWorld, name: str) -> tuple[float, list[str]]:
+    """What ``promised`` returns, of a unit that is promised a start."""
+    found = promised(world, name)
+    assert found is not None
+    return found
+
+
 async def end(world: TermWorld, name: str, seconds: float = 1) -> None:
     """Let a pod succeed, and some seconds pass."""
     found = world.stored(name)
@@ -180,8 +187,7 @@ async def test_a_gang_that_loses_the_pod_with_its_limit_keeps_to_it() -> None:
             job(world, name, "team", cpu=2, labels=labels, spec=spec)
         await asyncio.sleep(1)
         assert bound(world) == ["g-0", "g-1", "long"]
-        world.cluster.delete("Pod", "default/g-0")
-        await asyncio.sleep(1)
+        await world.delete_and_wait("g-0")
         assert promised(world, "wide") == (start, ["n0"])
         await asyncio.sleep(start)
         assert bound(world) == ["wide"]
@@ -219,8 +225,7 @@ async def _with_annotation(world: TermWorld, change: Callable[[dict[str, Any]], 
     run(world, "long-0", 6, 100)
     await run_and_wait(world, "long-1", 6, 100)
     await run_gang_and_wait(world, "g", 1, 8, 50)
-    world.cluster.delete("Pod", "default/g-0")
-    await asyncio.sleep(1)
+    await world.delete_and_wait("g-0")
     group = world.cluster.object("PodGroup", "default/g")
     assert isinstance(group, StoredGroup)
     body = json.loads(group.metadata.annotations[RESERVATION])
@@ -710,8 +715,7 @@ async def test_the_limit_of_a_gang_that_has_grown_counts_from_its_admission() ->
         await asyncio.sleep(60)
         assert bound(world) == ["grows-0", "grows-1"]
         await run_and_wait(world, "wide", 8, 50)
-        before = promised(world, "wide")
-        assert before is not None
+        before = a_promise(world, "wide")
         assert 100 <= before[0] <= 110
         await end(world, "grows-0")
         assert promised(world, "wide") == before
@@ -728,8 +732,7 @@ async def test_a_member_joins_its_gang_before_a_promised_start_that_waits_for_th
         await gang_and_wait(world, "grows", "team", 2, 1, cpu=4, labels=labels, spec=_NO_GRACE)
         run(world, "wide", 8, 50)
         await asyncio.sleep(58)
-        before = promised(world, "wide")
-        assert before is not None
+        before = a_promise(world, "wide")
         await end(world, "long")
         assert bound(world) == ["grows-0", "grows-1", "long"]
         assert promised(world, "wide") == before
@@ -978,8 +981,7 @@ async def test_a_head_that_finds_no_victims_keeps_its_quota_only_from_starts_now
         await run_and_wait(world, "small", 3, 100)
         await job_and_wait(world, "head", "lender", cpu=6)
         await run_and_wait(world, "wide", 8, 50)
-        before = promised(world, "wide")
-        assert before is not None
+        before = a_promise(world, "wide")
         assert 100 <= before[0] <= 110
         await end(world, "small")
         assert promised(world, "wide") == before
@@ -1028,8 +1030,7 @@ async def test_a_unit_that_moves_to_another_queue_loses_its_promised_start_and_s
         await asyncio.sleep(1)
         await job_and_wait(world, "stays", "other", cpu=8, labels={MAX_EXEC_TIME: "50"})
         await run_and_wait(world, "moves", 8, 50)
-        before = promised(world, "stays")
-        assert before is not None
+        before = a_promise(world, "stays")
         assert promised(world, "moves") is not None
         world.change("moves", lambda pod: pod.metadata.labels.update({QUEUE: "other"}))
         await end(world, "small")
@@ -1068,8 +1069,7 @@ async def test_a_gang_of_two_shapes_keeps_its_start_on_the_flavors_that_it_was_p
         gang(world, "g", "team", 1, 2, cpu=4, gpu=4, labels=labels, spec=_NO_GRACE)
         member = {"schedulingGroup": {"podGroupName": "g"}, **_NO_GRACE}
         await job_and_wait(world, "g-1", "team", cpu=8, labels=labels, spec=member)
-        before = promised(world, "g")
-        assert before is not None
+        before = a_promise(world, "g")
         assert before[1] == ["b0", "r0"]
         await end(world, "holder")
         assert promised(world, "g") == before
@@ -1147,8 +1147,7 @@ async def test_a_gang_of_many_shapes_keeps_its_start_on_the_flavors_that_it_was_
         for index in range(2, 9):
             job(world, f"g-{index}", "team", cpu=f"{index}m", labels=labels, spec=member)
         await asyncio.sleep(1)
-        before = promised(world, "g")
-        assert before is not None
+        before = a_promise(world, "g")
         assert before[1] == ["b0", "r0"]
         if gone:
             world.cluster.delete("Pod", "default/g-8")
@@ -1175,8 +1174,7 @@ async def test_a_unit_keeps_its_start_on_the_flavors_of_two_groups_that_it_was_p
         await run_and_wait(world, "long", 8, 100, spec={"nodeSelector": {"kind": "red"}})
         await run_and_wait(world, "endless", 8)
         await run_and_wait(world, "wide", 8, 50, gpu=4)
-        before = promised(world, "wide")
-        assert before is not None
+        before = a_promise(world, "wide")
         assert before[1] == ["r0"]
         await end(world, "holder")
         assert promised(world, "wide") == before
@@ -1209,8 +1207,7 @@ async def test_a_start_behind_a_unit_that_waits_for_its_victim_does_not_move_whi
         assert is_evicted(world, "low")
         job(world, "next", "other", cpu=8, labels={MAX_EXEC_TIME: "50"}, spec=_NO_GRACE)
         await asyncio.sleep(1)
-        before = promised(world, "next")
-        assert before is not None
+        before = a_promise(world, "next")
         assert 207 <= before[0] <= 216
         await asyncio.sleep(2)
         await end(world, "small")
@@ -1228,15 +1225,13 @@ async def test_a_unit_that_is_tried_again_waits_on_for_its_victim_before_a_promi
         assert is_evicted(world, "low")
         job(world, "next", "other", cpu=8, labels={MAX_EXEC_TIME: "50"}, spec=_NO_GRACE)
         await asyncio.sleep(10)
-        before = promised(world, "next")
-        assert before is not None
+        before = a_promise(world, "next")
         big_node(world, "new")
         world.pod("other", cpu="8", on="new")
         await asyncio.sleep(2)
         assert "Pending the preemption of 1 workload(s)" in message(world, "high")
         assert promised(world, "next") == before
-        world.cluster.delete("Pod", "default/low")
-        await asyncio.sleep(1)
+        await world.delete_and_wait("low")
         assert bound(world) == ["high", "other"]
 
 
@@ -1254,12 +1249,10 @@ async def test_a_pod_that_replaces_one_of_a_group_without_a_podgroup_delays_no_p
             job(world, name, "team", cpu=2, labels=labels, spec=spec)
         await asyncio.sleep(48)
         assert bound(world) == ["g-0", "g-1", "long"]
-        world.cluster.delete("Pod", "default/g-0")
-        await asyncio.sleep(1)
+        await world.delete_and_wait("g-0")
         await job_and_wait(world, "g-2", "team", cpu=2, labels=labels, spec=spec)
         assert promised(world, "wide") == before
-        world.cluster.delete("Pod", "default/g-1")
-        await asyncio.sleep(1)
+        await world.delete_and_wait("g-1")
         assert promised(world, "wide") == before
         await asyncio.sleep(before[0] - world.clock())
         assert "wide" in bound(world)
@@ -1273,8 +1266,7 @@ async def test_a_promised_start_is_kept_from_units_that_are_less_important_since
     async with world.running():
         await run_and_wait(world, "long", 6, 100, priority=20)
         await run_and_wait(world, "wide", 8, 50, labels={QUEUE_PRIORITY_CLASS: "low"})
-        before = promised(world, "wide")
-        assert before is not None
+        before = a_promise(world, "wide")
         labels = {QUEUE_PRIORITY_CLASS: "high"}
         world.change("wide", lambda pod: pod.metadata.labels.update(labels))
         await asyncio.sleep(1)

@@ -46,6 +46,12 @@ def members(world: TermWorld, *names: str, of: str = "g", **spec: Any) -> None:
         world.pod(name, schedulingGroup={"podGroupName": of}, **spec)
 
 
+async def members_and_wait(world: TermWorld, *names: str, seconds: float = 1, **parts: Any) -> None:
+    """``members``, and some seconds in which they are decided."""
+    members(world, *names, **parts)
+    await asyncio.sleep(seconds)
+
+
 def condition(world: TermWorld, name: str = "g") -> tuple[str, str, str] | None:
     """The group's condition PodGroupScheduled: status, reason, message."""
     found = world.cluster.object("PodGroup", f"default/{name}")
@@ -70,8 +76,7 @@ async def test_a_gang_that_fits_is_bound_as_a_whole_in_one_call() -> None:
         world.node(name, cpu="2")
     async with world.running():
         group(world, min_count=4)
-        members(world, "a", "b", "c", "d")
-        await asyncio.sleep(1)
+        await members_and_wait(world, "a", "b", "c", "d")
         assert bound(world) == ["a", "b", "c", "d"]
         assert condition(world) == ("True", "Scheduled", "")
         world.check()
@@ -79,15 +84,13 @@ async def test_a_gang_that_fits_is_bound_as_a_whole_in_one_call() -> None:
 
 async def test_members_wait_untried_for_their_group_and_for_min_count_of_them() -> None:
     async with world_of_nodes(n1="4").running() as world:
-        members(world, "a", "b")
-        await asyncio.sleep(1)
+        await members_and_wait(world, "a", "b")
         assert [world.place(name) for name in "ab"] == ["gated"] * 2
         group(world, min_count=3)
         await asyncio.sleep(1)
         assert [world.place(name) for name in "ab"] == ["gated"] * 2
         assert condition(world) is None
-        members(world, "c")
-        await asyncio.sleep(1)
+        await members_and_wait(world, "c")
         assert bound(world) == ["a", "b", "c"]
         world.check()
 
@@ -95,8 +98,7 @@ async def test_members_wait_untried_for_their_group_and_for_min_count_of_them() 
 async def test_of_a_gang_that_does_not_fit_no_pod_is_bound_and_nothing_is_reserved() -> None:
     async with world_of_nodes(n1="4").running() as world:
         group(world, min_count=3)
-        members(world, "a", "b", "c", cpu="2")
-        await asyncio.sleep(1)
+        await members_and_wait(world, "a", "b", "c", cpu="2")
         assert bound(world) == []
         assert world.scheduled("a").message == FELL
         assert world.scheduled("c").message.startswith(
@@ -117,8 +119,7 @@ async def test_of_a_gang_that_does_not_fit_no_pod_is_bound_and_nothing_is_reserv
 async def test_a_waiting_gang_is_tried_again_only_when_an_event_may_help() -> None:
     async with world_of_nodes(n1="4").running() as world:
         group(world, min_count=3)
-        members(world, "a", "b", "c", cpu="2")
-        await asyncio.sleep(100)
+        await members_and_wait(world, "a", "b", "c", cpu="2", seconds=100)
         assert world.state.queue.pending.get("uid-a").attempts == 1
         world.node("n2", cpu="1")
         await asyncio.sleep(20)
@@ -138,8 +139,7 @@ async def test_members_that_find_no_node_are_tried_first_in_a_second_order() -> 
     async with world.running():
         group(world, min_count=2)
         members(world, "small", cpu="1", priority=5)
-        members(world, "big", cpu="4", nodeSelector={"disk": "ssd"})
-        await asyncio.sleep(1)
+        await members_and_wait(world, "big", cpu="4", nodeSelector={"disk": "ssd"})
         assert world.nodes_of("small", "big") == ["n2", "n1"]
         world.check()
 
@@ -151,8 +151,7 @@ async def test_room_that_helps_only_a_member_that_fits_already_wakes_the_gang() 
     async with world.running():
         group(world, min_count=2)
         members(world, "small", cpu="1", priority=5)
-        members(world, "big", cpu="2", nodeSelector={"disk": "ssd"})
-        await asyncio.sleep(1)
+        await members_and_wait(world, "big", cpu="2", nodeSelector={"disk": "ssd"})
         assert bound(world) == []
         world.node("n2", cpu="1")
         world.node("n3", cpu="4")
@@ -165,8 +164,7 @@ async def test_members_beyond_min_count_may_stay_behind_and_are_bound_later() ->
     async with world_of_nodes(n1="2").running() as world:
         group(world, min_count=2)
         members(world, "low", priority=1)
-        members(world, "a", "b", priority=5)
-        await asyncio.sleep(1)
+        await members_and_wait(world, "a", "b", priority=5)
         assert bound(world) == ["a", "b"]
         assert "Insufficient cpu" in world.scheduled("low").message
         world.node("n2", cpu="1")
@@ -178,18 +176,15 @@ async def test_members_beyond_min_count_may_stay_behind_and_are_bound_later() ->
 async def test_members_that_run_count_for_one_that_comes_late() -> None:
     async with world_of_nodes(n1="4").running() as world:
         group(world, min_count=2)
-        members(world, "a", "b")
-        await asyncio.sleep(1)
-        members(world, "late")
-        await asyncio.sleep(1)
+        await members_and_wait(world, "a", "b")
+        await members_and_wait(world, "late")
         assert bound(world) == ["a", "b", "late"]
 
 
 async def test_a_basic_group_starts_with_the_members_that_fit() -> None:
     async with world_of_nodes(n1="2").running() as world:
         group(world)
-        members(world, "a", "b", "c")
-        await asyncio.sleep(1)
+        await members_and_wait(world, "a", "b", "c")
         assert bound(world) == ["a", "b"]
         assert condition(world) == ("True", "Scheduled", "")
 
@@ -197,14 +192,12 @@ async def test_a_basic_group_starts_with_the_members_that_fit() -> None:
 async def test_a_gang_that_lost_a_member_waits_for_another_one() -> None:
     async with world_of_nodes(n1="2").running() as world:
         group(world, min_count=3)
-        members(world, "a", "b", "c")
-        await asyncio.sleep(1)
+        await members_and_wait(world, "a", "b", "c")
         world.cluster.delete("Pod", "default/b")
         world.node("n2", cpu="2")
         await asyncio.sleep(30)
         assert bound(world) == []
-        members(world, "d")
-        await asyncio.sleep(20)
+        await members_and_wait(world, "d", seconds=20)
         assert bound(world) == ["a", "c", "d"]
         world.check()
 
@@ -215,8 +208,7 @@ async def test_members_that_name_different_schedulers_all_fail() -> None:
     async with world.running():
         group(world, min_count=2)
         members(world, "a")
-        members(world, "b", schedulerName="other")
-        await asyncio.sleep(0.5)
+        await members_and_wait(world, "b", schedulerName="other", seconds=0.5)
         assert bound(world) == []
         assert world.scheduled("a").reason == "SchedulerError"
         assert world.scheduled("a").message == (
@@ -230,8 +222,7 @@ async def test_a_member_that_reserve_turns_down_takes_the_gang_along() -> None:
     world.script.on_reserve = lambda pod: unschedulable("no") if pod.name == "b" else SUCCESS
     async with world.running():
         group(world, min_count=2)
-        members(world, "a", "b")
-        await asyncio.sleep(0.5)
+        await members_and_wait(world, "a", "b", seconds=0.5)
         assert bound(world) == []
         assert "Script.unreserve a" in world.log
         assert world.scheduled("b").message == "0/1 nodes are available: 1 no."
@@ -246,8 +237,7 @@ async def test_an_error_of_one_member_is_the_error_of_all_also_of_those_that_fit
     async with world.running():
         group(world, min_count=2)
         members(world, "large", cpu="8")
-        members(world, "small", cpu="1")
-        await asyncio.sleep(0.5)
+        await members_and_wait(world, "small", cpu="1", seconds=0.5)
         broken = 'running Reserve plugin "Script": no answer'
         assert world.scheduled("small").message == broken
         assert world.scheduled("large").reason == "SchedulerError"
@@ -270,8 +260,7 @@ async def test_a_bug_in_the_middle_of_a_group_takes_back_what_was_done_for_it() 
     world.decider.decide = decide_one_then_fail  # type: ignore[method-assign]
     async with world.running():
         group(world, min_count=2)
-        members(world, "a", "b")
-        await asyncio.sleep(0.5)
+        await members_and_wait(world, "a", "b", seconds=0.5)
         assert "Script.unreserve a" in world.log
         assert len(world.state.cache.assumed) == 0
         assert [world.scheduled(name).reason for name in "ab"] == ["SchedulerError"] * 2
@@ -285,8 +274,7 @@ async def test_members_that_a_permit_plugin_holds_are_bound_when_it_lets_them_go
     world.script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), timeout=60.0)
     async with world.running():
         group(world, min_count=2)
-        members(world, "a", "b")
-        await asyncio.sleep(0.5)
+        await members_and_wait(world, "a", "b", seconds=0.5)
         assert bound(world) == []
         for waiting in world.state.waiting:
             waiting.allow("Script")
@@ -337,11 +325,9 @@ async def test_a_gang_with_a_topology_constraint_stays_within_one_domain() -> No
         world.node(name, cpu="4", labels={"zone": name[0]})
     async with world.running():
         group(world, min_count=4, topology="zone")
-        members(world, "p", "q", "r", "s")
-        await asyncio.sleep(1)
+        await members_and_wait(world, "p", "q", "r", "s")
         assert len({name[0] for name in world.nodes_of(*"pqrs")}) == 1
-        members(world, "t")
-        await asyncio.sleep(1)
+        await members_and_wait(world, "t")
         assert len({name[0] for name in world.nodes_of(*"pqrst")}) == 1
         world.check()
 
@@ -352,8 +338,7 @@ async def test_a_gang_that_fits_no_domain_says_how_many_were_tried() -> None:
         world.node(name, cpu="2", labels={"zone": name[0]})
     async with world.running():
         group(world, min_count=4, topology="zone")
-        members(world, "p", "q", "r", "s")
-        await asyncio.sleep(1)
+        await members_and_wait(world, "p", "q", "r", "s")
         assert bound(world) == []
         found = condition(world)
         assert found is not None
@@ -371,8 +356,7 @@ async def test_a_gang_that_fits_no_domain_says_how_many_were_tried() -> None:
 async def test_without_any_domain_the_group_is_unschedulable_until_a_node_has_the_label() -> None:
     async with world_of_nodes(n1="4").running() as world:
         group(world, min_count=1, topology="zone")
-        members(world, "a")
-        await asyncio.sleep(1)
+        await members_and_wait(world, "a")
         assert condition(world) == ("False", "Unschedulable", "no feasible placements found")
         found = world.scheduled("a")
         assert (found.reason, found.message) == ("Unschedulable", "no feasible placements found")
@@ -394,8 +378,7 @@ async def test_the_domain_with_most_members_wins_then_the_fullest_one() -> None:
     world.node("c0", cpu="6", labels={"zone": "c"})
     async with world.running():
         group(world, min_count=2, topology="zone")
-        members(world, "p", "q", "r")
-        await asyncio.sleep(1)
+        await members_and_wait(world, "p", "q", "r")
         assert world.nodes_of("p", "q", "r") == ["c0"] * 3
 
 
@@ -410,8 +393,7 @@ async def test_a_gang_gets_the_narrowest_preferred_domain_though_others_hold_mor
     await racks(world, {"ax0": "2", "bx0": "2", "by0": "2"})
     async with world.running():
         group(world, min_count=2, preferred="rack, zone")
-        members(world, "p", "q", "r")
-        await asyncio.sleep(1)
+        await members_and_wait(world, "p", "q", "r")
         [name] = set(world.nodes_of(*"pqr")) - {""}
         assert world.nodes_of(*"pqr").count(name) == 2
         world.check()
@@ -422,13 +404,11 @@ async def test_a_gang_that_no_rack_holds_gets_a_zone_and_else_all_nodes() -> Non
     await racks(world, {"ax0": "1", "ay0": "2", "bx0": "2", "by0": "2"})
     async with world.running():
         group(world, min_count=4, preferred="rack,zone")
-        members(world, "p", "q", "r", "s")
-        await asyncio.sleep(1)
+        await members_and_wait(world, "p", "q", "r", "s")
         assert set(world.nodes_of(*"pqrs")) == {"bx0", "by0"}
         world.node("cx0", cpu="2")
         group(world, "h", min_count=5, preferred="rack,zone")
-        members(world, "1", "2", "3", "4", "5", of="h")
-        await asyncio.sleep(1)
+        await members_and_wait(world, "1", "2", "3", "4", "5", of="h")
         assert set(world.nodes_of("1", "2", "3", "4", "5")) == {"ax0", "ay0", "cx0"}
 
 
@@ -437,12 +417,10 @@ async def test_a_preferred_rack_lies_within_the_required_zone() -> None:
     await racks(world, {"ax0": "2", "ay0": "3", "bx0": "4"})
     async with world.running():
         group(world, min_count=5, required="zone", preferred="rack")
-        members(world, "p", "q", "r", "s", "t")
-        await asyncio.sleep(1)
+        await members_and_wait(world, "p", "q", "r", "s", "t")
         assert set(world.nodes_of(*"pqrst")) == {"ax0", "ay0"}
         group(world, "h", min_count=5, required="zone")
-        members(world, "1", "2", "3", "4", "5", of="h")
-        await asyncio.sleep(1)
+        await members_and_wait(world, "1", "2", "3", "4", "5", of="h")
         assert bound(world) == ["p", "q", "r", "s", "t"]
 
 
@@ -456,8 +434,7 @@ async def test_a_gang_of_higher_priority_evicts_lower_pods_on_several_nodes() ->
         world.pod(f"low-{node}", cpu="2", on=node)
     async with world.running():
         group(world, min_count=4, priority=10)
-        members(world, "a", "b", "c", "d", priority=10)
-        await asyncio.sleep(3)
+        await members_and_wait(world, "a", "b", "c", "d", priority=10, seconds=3)
         assert bound(world) == ["a", "b", "c", "d"]
         assert pods(world) == ["a", "b", "c", "d"]
         [note] = world.events("low-n1", "Preempted")
@@ -473,8 +450,7 @@ async def test_no_pod_is_evicted_for_a_gang_that_would_not_fit_even_then() -> No
     world.pod("low", cpu="2", on="n1")
     async with world.running():
         group(world, min_count=3, priority=10)
-        members(world, "a", "b", "c", priority=10)
-        await asyncio.sleep(3)
+        await members_and_wait(world, "a", "b", "c", priority=10, seconds=3)
         assert world.nodes_of("low") == ["n1"]
         assert (
             "preemption: not eligible due to workload aware preemption enabled"
@@ -492,8 +468,7 @@ async def test_no_more_is_evicted_than_needed_and_the_least_important_goes() -> 
         world.pod(f"low-{number}", cpu="2", on=f"n{number}", priority=priority)
     async with world.running():
         group(world, min_count=4, priority=10)
-        members(world, "a", "b", "c", "d", priority=10)
-        await asyncio.sleep(3)
+        await members_and_wait(world, "a", "b", "c", "d", priority=10, seconds=3)
         assert bound(world) == ["a", "b", "c", "d"]
         assert world.nodes_of("low-1") == ["n1"]
 
@@ -501,12 +476,10 @@ async def test_no_more_is_evicted_than_needed_and_the_least_important_goes() -> 
 async def test_a_group_that_is_evicted_whole_goes_as_one() -> None:
     async with world_of_nodes(n1="2", n2="2").running() as world:
         group(world, "v", min_count=4, priority=1, mode="PodGroup")
-        members(world, "w", "x", "y", "z", of="v", priority=1)
-        await asyncio.sleep(1)
+        await members_and_wait(world, "w", "x", "y", "z", of="v", priority=1)
         assert len(bound(world)) == 4
         group(world, min_count=1, priority=10)
-        members(world, "a", priority=10)
-        await asyncio.sleep(3)
+        await members_and_wait(world, "a", priority=10, seconds=3)
         assert "a" in bound(world)
         assert pods(world) == ["a"]
 
@@ -518,8 +491,7 @@ async def test_while_victims_terminate_all_members_keep_their_nodes_and_evict_no
         world.pod(f"low-{number}", cpu="2", on=f"n{number}", terminationGracePeriodSeconds=GRACE)
     async with world.running():
         group(world, min_count=2, priority=10)
-        members(world, "a", "b", priority=10, cpu="1")
-        await asyncio.sleep(0.5)
+        await members_and_wait(world, "a", "b", priority=10, cpu="1", seconds=0.5)
         terminating = [
             name
             for name in ("low-1", "low-2")
@@ -533,8 +505,7 @@ async def test_while_victims_terminate_all_members_keep_their_nodes_and_evict_no
         world.pod("thief", cpu="2", priority=5)
         await asyncio.sleep(15)
         assert {world.stored(name).status.nominated_node_name for name in "ab"} == nominated
-        world.cluster.delete("Pod", f"default/{terminating[0]}")
-        await asyncio.sleep(15)
+        await world.delete_and_wait(terminating[0], seconds=15)
         assert bound(world) == ["a", "b"]
         assert world.nodes_of("thief") == [""]
         world.check()
@@ -546,8 +517,7 @@ async def test_a_member_that_never_preempts_keeps_the_gang_from_it() -> None:
     async with world.running():
         group(world, min_count=2, priority=10)
         members(world, "a", priority=10)
-        members(world, "b", priority=10, preemptionPolicy="Never")
-        await asyncio.sleep(3)
+        await members_and_wait(world, "b", priority=10, preemptionPolicy="Never", seconds=3)
         assert world.nodes_of("low") == ["n1"]
         found = condition(world)
         assert found is not None

@@ -330,8 +330,7 @@ async def test_a_pod_deleted_while_it_waits_gives_its_place_back() -> None:
     )
     async with world.running():
         await world.pod_and_wait("gone", cpu="4")
-        world.cluster.delete("Pod", "default/gone")
-        await asyncio.sleep(0.1)
+        await world.delete_and_wait("gone", seconds=0.1)
         assert len(world.state.cache.assumed) == 0
         assert len(world.state.waiting) == 0
         await world.pod_and_wait("next", cpu="4", seconds=0.5)
@@ -505,8 +504,7 @@ async def test_a_pod_deleted_in_pre_bind_gives_its_place_back() -> None:
     async with world.running():
         await world.pod_and_wait("gone", cpu="4")
         assert len(world.state.cache.assumed) == 1
-        world.cluster.delete("Pod", "default/gone")
-        await asyncio.sleep(0.1)
+        await world.delete_and_wait("gone", seconds=0.1)
         assert len(world.state.cache.assumed) == 0
         assert world.log[-2:] == ["SecondScript.unreserve gone", "Script.unreserve gone"]
         assert world.place("gone") == ""

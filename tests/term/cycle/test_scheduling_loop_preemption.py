@@ -46,8 +46,7 @@ async def test_the_preemptor_waits_out_the_victims_grace_period_with_its_node_no
         assert world.stored("high").status.nominated_node_name == "n1"
         assert world.nodes_of("high") == [""]
         await asyncio.sleep(GRACE)
-        world.cluster.delete("Pod", "default/low")
-        await asyncio.sleep(0.1)
+        await world.delete_and_wait("low", seconds=0.1)
         assert world.nodes_of("high") == ["n1"]
         assert world.stored("high").status.nominated_node_name == ""
 
@@ -59,8 +58,7 @@ async def test_no_lower_pod_takes_the_room_that_is_made_for_the_nominee() -> Non
         await world.pod_and_wait("high", cpu="3", priority=10, seconds=0.5)
         await world.pod_and_wait("thief", cpu="3", priority=5, seconds=0.5)
         # Both events at once, the thief's turn first or not: the room is the nominee's.
-        world.cluster.delete("Pod", "default/low")
-        await asyncio.sleep(20)
+        await world.delete_and_wait("low", seconds=20)
         assert world.nodes_of("high", "thief") == ["n1", ""]
 
 

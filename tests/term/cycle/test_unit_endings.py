@@ -367,8 +367,7 @@ async def test_an_eviction_puts_a_unit_behind_those_that_came_meanwhile(
         await asyncio.sleep(6)
         members(world, "g", 1)
         await asyncio.sleep(5)
-        world.cluster.delete("Pod", "default/running")
-        await asyncio.sleep(5)
+        await world.delete_and_wait("running", seconds=5)
         stop(world, "ClusterQueue", "None")
         await asyncio.sleep(1)
         assert bound(world) == [first]
@@ -393,8 +392,7 @@ async def test_victims_of_a_preemption_say_so_and_say_later_that_they_run_again(
         spec = {"schedulingGroup": {"podGroupName": "low"}}
         for name in ("x", "y"):
             job(world, name, "team", gpu=4, spec=dict(spec))
-        world.cluster.delete("Pod", "default/high-0")
-        await asyncio.sleep(15)
+        await world.delete_and_wait("high-0", seconds=15)
         assert bound(world) == ["x", "y"]
         said = "False", "QuotaReserved", f"Previously: {message}"
         assert condition(world, "low", "Evicted") == said
@@ -455,8 +453,7 @@ async def test_a_victim_that_leaves_when_its_pods_should_be_ready_is_not_late() 
         await asyncio.sleep(10)
         gang(world, "high", "team", 1, cpu=8, priority=10)
         await asyncio.sleep(20)
-        world.cluster.delete("Pod", "default/low")
-        await asyncio.sleep(5)
+        await world.delete_and_wait("low", seconds=5)
         assert bound(world) == ["high-0"]
         world.cluster.delete("Pod", "default/high-0")
         job(world, "low-again", "team", cpu=8)
@@ -476,8 +473,7 @@ async def test_a_victim_that_is_being_evicted_already_keeps_its_reason() -> None
         gang(world, "high", "team", 1, priority=10, gpu=8)
         await asyncio.sleep(2)
         assert condition(world, "high")[1] == "WaitingForPreemptedWorkloads"
-        world.cluster.delete("Pod", "default/low-0")
-        await asyncio.sleep(2)
+        await world.delete_and_wait("low-0", seconds=2)
         assert bound(world) == ["high-0"]
         assert condition(world, "low", "Evicted")[1] == "PodsReadyTimeout"
         assert world.events("low", "Preempted") == []
@@ -599,8 +595,7 @@ async def test_a_pod_that_a_replica_set_makes_again_goes_to_the_end() -> None:
         await asyncio.sleep(2)
         job(world, "again", "team", cpu=8)
         controlled(world, "again", "ReplicaSet")
-        world.cluster.delete("Pod", "default/before")
-        await asyncio.sleep(2)
+        await world.delete_and_wait("before", seconds=2)
         assert bound(world) == ["later"]
 
 
@@ -652,6 +647,5 @@ async def test_a_pod_that_waits_keeps_its_place_when_another_of_its_job_is_late(
         assert world.events("late", "EvictedDueToPodsReadyTimeout")
         world.change("waits", lambda pod: pod.metadata.labels.update(read="again"))
         await asyncio.sleep(1)
-        world.cluster.delete("Pod", "default/late")
-        await asyncio.sleep(2)
+        await world.delete_and_wait("late", seconds=2)
         assert bound(world) == ["waits"]
