@@ -8,13 +8,7 @@ from podsched.cache.cache import Cache
 from podsched.cache.trial import Trial
 from podsched.framework.assumed_objects import AssumedObjects
 from podsched.v1 import objects_pb2 as v1
-
-
-def service(name: str, app: str = "a") -> v1.Service:
-    found = v1.Service()
-    found.metadata.name, found.metadata.namespace = name, "default"
-    found.spec.selector["app"] = app
-    return found
+from support.cache_world import service
 
 
 def cluster_of(*names: str) -> tuple[Cache, AssumedObjects[v1.Service]]:

@@ -16,7 +16,7 @@ from podsched.cache.pod_states import CacheError
 from podsched.framework.events import UNSCHEDULED_POD_ADD, ActionType, Resource
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
-from support.cache_world import Labelled, make_node, make_pod
+from support.cache_world import Labelled, cache_with, make_node, make_pod
 from support.examples import examples
 
 NODES = ["n0", "n1", "n2"]
@@ -33,13 +33,6 @@ SHAPES = st.fixed_dictionaries(
 
 def events(applied: Applied) -> list[str]:
     return [change.event.text for change in applied.changes]
-
-
-def cache_with(*nodes: str) -> Cache:
-    cache = Cache()
-    for name in nodes:
-        cache.apply("Node", None, make_node(name))
-    return cache
 
 
 def pods_on(cache: Cache, node: str) -> list[str]:

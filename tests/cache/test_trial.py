@@ -16,7 +16,7 @@ from podsched.cache.transaction import TrialError
 from podsched.cache.trial import Trial
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
-from support.cache_world import Labelled, LabelTerms, make_node, make_pod
+from support.cache_world import Labelled, LabelTerms, cache_with, make_node, make_pod, service
 from support.examples import examples
 
 NODES = ["n0", "n1", "n2"]
@@ -31,24 +31,10 @@ SHAPES = st.fixed_dictionaries(
 APP = Labelled("app", "a")
 
 
-def cluster_of(*nodes: str) -> Cache:
-    cache = Cache()
-    for name in nodes:
-        cache.apply("Node", None, make_node(name))
-    return cache
-
-
 def waiting(cache: Cache, name: str, **fields: Any) -> PodInfo:
     pod = make_pod(name, **fields)
     cache.apply("Pod", None, pod)
     return cache.cluster.pods[f"default/{name}"]
-
-
-def service(name: str, app: str = "a") -> v1.Service:
-    found = v1.Service()
-    found.metadata.name, found.metadata.namespace = name, "default"
-    found.spec.selector["app"] = app
-    return found
 
 
 def content(cache: Cache) -> dict[str, Any]:
@@ -260,7 +246,7 @@ def everything(cache: Cache, trial: Trial) -> None:
 
 
 def test_after_a_rollback_versions_are_what_they_were() -> None:
-    cache = cluster_of("n0", "n1")
+    cache = cache_with("n0", "n1")
     waiting(cache, "p", labels={"app": "a"})
     before = versions(cache)
     with Trial(cache) as trial:
@@ -271,7 +257,7 @@ def test_after_a_rollback_versions_are_what_they_were() -> None:
 
 
 def test_no_version_stands_for_two_contents() -> None:
-    cache = cluster_of("n0", "n1")
+    cache = cache_with("n0", "n1")
     waiting(cache, "p", labels={"app": "a"})
     before = versions(cache)
     seen = []
@@ -286,7 +272,7 @@ def test_no_version_stands_for_two_contents() -> None:
 
 
 def test_what_an_event_changes_during_a_trial_keeps_its_new_version() -> None:
-    cache = cluster_of("n0", "n1")
+    cache = cache_with("n0", "n1")
     pod = waiting(cache, "p", labels={"app": "a"})
     before = versions(cache)
     with Trial(cache) as trial:
@@ -298,7 +284,7 @@ def test_what_an_event_changes_during_a_trial_keeps_its_new_version() -> None:
 
 
 def test_a_counter_made_during_a_trial_has_another_version_after_it() -> None:
-    cache = cluster_of("n0")
+    cache = cache_with("n0")
     pod = waiting(cache, "p", labels={"app": "b"})
     query = Labelled("app", "b")
     with Trial(cache) as trial:
@@ -308,7 +294,7 @@ def test_a_counter_made_during_a_trial_has_another_version_after_it() -> None:
 
 
 def test_so_has_one_that_a_committed_inner_trial_changed_before_the_rollback() -> None:
-    cache = cluster_of("n0")
+    cache = cache_with("n0")
     pods = [waiting(cache, name, labels={"app": "b"}) for name in ("p", "q")]
     query = Labelled("app", "b")
     with Trial(cache) as trial:
@@ -321,7 +307,7 @@ def test_so_has_one_that_a_committed_inner_trial_changed_before_the_rollback() -
 
 
 def test_rows_that_a_trial_touched_are_in_the_journal() -> None:
-    cache = cluster_of(*NODES)
+    cache = cache_with(*NODES)
     pod = waiting(cache, "p")
     position = cache.columns.position
     with Trial(cache) as trial:
@@ -333,7 +319,7 @@ def test_rows_that_a_trial_touched_are_in_the_journal() -> None:
 def calls_of_a_rollback(placements: int, nodes: int) -> int:
     """Return how many functions a rollback of assumed pods calls in a cluster of some nodes."""
     names = [f"n{number}" for number in range(nodes)]
-    cache = cluster_of(*names)
+    cache = cache_with(*names)
     cache.columns.counter(APP)
     for number in range(2 * nodes):
         waiting(cache, f"bound{number}", node=names[number % nodes])
@@ -362,7 +348,7 @@ def test_a_rollback_takes_time_in_proportion_to_the_placements_not_to_the_cluste
 
 
 def test_a_committed_trial_is_kept() -> None:
-    cache = cluster_of("n0")
+    cache = cache_with("n0")
     pod = waiting(cache, "p")
     with Trial(cache) as trial:
         trial.assume(pod, "n0")
@@ -371,7 +357,7 @@ def test_a_committed_trial_is_kept() -> None:
 
 
 def test_a_committed_inner_trial_goes_with_the_outer_one() -> None:
-    cache = cluster_of("n0")
+    cache = cache_with("n0")
     pod = waiting(cache, "p")
     with Trial(cache), Trial(cache) as inner:
         inner.assume(pod, "n0")
@@ -380,7 +366,7 @@ def test_a_committed_inner_trial_goes_with_the_outer_one() -> None:
 
 
 def test_a_pod_that_was_removed_may_be_tried_on_another_node() -> None:
-    cache = cluster_of("n0", "n1")
+    cache = cache_with("n0", "n1")
     waiting(cache, "p", node="n0")
     pod = cache.cluster.pods["default/p"]
     with Trial(cache) as trial:
@@ -393,7 +379,7 @@ def test_a_pod_that_was_removed_may_be_tried_on_another_node() -> None:
 
 
 def test_a_pod_assumed_before_the_trial_that_forgot_it_is_assumed_again() -> None:
-    cache = cluster_of("n0")
+    cache = cache_with("n0")
     pods = [waiting(cache, name) for name in NAMES]
     cache.assume_many(pods, ["n0"] * len(pods))
     before = versions(cache)
@@ -407,7 +393,7 @@ def test_a_pod_assumed_before_the_trial_that_forgot_it_is_assumed_again() -> Non
 
 
 def test_the_order_of_a_nodes_pods_is_the_same_after_a_rollback() -> None:
-    cache = cluster_of("n0")
+    cache = cache_with("n0")
     pods = [waiting(cache, name, node="n0") for name in NAMES]
     with Trial(cache) as trial:
         trial.remove(pods[1])
@@ -416,7 +402,7 @@ def test_the_order_of_a_nodes_pods_is_the_same_after_a_rollback() -> None:
 
 
 def test_a_pod_bound_by_another_client_meanwhile_is_dropped_from_the_trial() -> None:
-    cache = cluster_of("n0", "n1")
+    cache = cache_with("n0", "n1")
     pod = waiting(cache, "p")
     with Trial(cache) as trial:
         trial.assume(pod, "n0")
@@ -427,7 +413,7 @@ def test_a_pod_bound_by_another_client_meanwhile_is_dropped_from_the_trial() -> 
 
 
 def test_a_pod_deleted_meanwhile_takes_its_assumption_along() -> None:
-    cache = cluster_of("n0")
+    cache = cache_with("n0")
     pod = waiting(cache, "p")
     with Trial(cache) as trial:
         trial.assume(pod, "n0")
@@ -437,7 +423,7 @@ def test_a_pod_deleted_meanwhile_takes_its_assumption_along() -> None:
 
 
 def test_callbacks_are_called_in_reverse_and_only_for_a_rollback() -> None:
-    cache, calls = cluster_of("n0"), []
+    cache, calls = cache_with("n0"), []
     with Trial(cache) as trial:
         trial.on_undo(lambda: calls.append("first"))
         trial.on_undo(lambda: calls.append("second"))
@@ -448,7 +434,7 @@ def test_callbacks_are_called_in_reverse_and_only_for_a_rollback() -> None:
 
 
 def test_the_row_of_a_node_taken_away_is_its_own_until_the_commit() -> None:
-    cache = cluster_of("n0", "n1")
+    cache = cache_with("n0", "n1")
     with Trial(cache) as trial:
         trial.remove_node("n0")
         cache.apply("Node", None, make_node("n2"))
@@ -461,7 +447,7 @@ def test_the_row_of_a_node_taken_away_is_its_own_until_the_commit() -> None:
 
 
 def test_a_node_that_stays_in_its_zone_leaves_the_order_of_nodes_alone() -> None:
-    cache = cluster_of(*NODES)
+    cache = cache_with(*NODES)
     order = cache.columns.node_table.ordered_rows
     with Trial(cache) as trial:
         trial.put_node(make_node("n0", unschedulable=True))
@@ -479,6 +465,6 @@ def test_a_node_that_stays_in_its_zone_leaves_the_order_of_nodes_alone() -> None
     ids=["ended", "inner open, rolled back", "inner open, changed"],
 )
 def test_a_trial_is_not_used_out_of_turn(use: Callable[[Cache, Trial], object]) -> None:
-    cache = cluster_of("n0")
+    cache = cache_with("n0")
     with pytest.raises(TrialError):
         use(cache, Trial(cache))

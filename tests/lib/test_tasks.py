@@ -17,6 +17,14 @@ async def fail_after(seconds: float, error: Exception) -> NoReturn:
     raise error
 
 
+async def slow_to_leave(ended: list[str]) -> None:
+    try:
+        await asyncio.sleep(60)
+    finally:
+        await asyncio.sleep(1)
+        ended.append("slow")
+
+
 async def test_the_first_failure_is_raised_with_the_names_of_task_and_owner() -> None:
     tasks = TaskSet("the term")
     tasks.start(fail_after(1, ValueError("first")), "one")
@@ -30,14 +38,7 @@ async def test_a_failure_ends_all_other_tasks_before_it_is_raised() -> None:
     tasks = TaskSet("the term")
     ended: list[str] = []
 
-    async def slow_to_leave() -> None:
-        try:
-            await asyncio.sleep(60)
-        finally:
-            await asyncio.sleep(1)
-            ended.append("slow")
-
-    tasks.start(slow_to_leave(), "slow")
+    tasks.start(slow_to_leave(ended), "slow")
     tasks.start(fail_after(1, ValueError()), "one")
     with pytest.raises(ValueError):
         await tasks.run()
@@ -161,15 +162,8 @@ async def test_a_group_of_tasks_fails_with_what_failed_first_and_not_with_a_grou
 async def test_a_task_in_the_background_ends_with_the_block_and_its_error_is_not_raised() -> None:
     ended: list[str] = []
 
-    async def slow_to_leave() -> None:
-        try:
-            await asyncio.sleep(60)
-        finally:
-            await asyncio.sleep(1)
-            ended.append("slow")
-
     async with (
-        in_background(slow_to_leave(), "slow"),
+        in_background(slow_to_leave(ended), "slow"),
         in_background(fail_after(1, ValueError("dropped")), "failing") as failing,
     ):
         await asyncio.sleep(2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from podsched.cache.cache import Cache
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
@@ -32,6 +33,22 @@ def make_node(
     for image, size in (images or {}).items():
         node.status.images.add(names=[image], size_bytes=size)
     return node
+
+
+def service(name: str, app: str = "a") -> v1.Service:
+    """A service of an app's pods."""
+    made = v1.Service()
+    made.metadata.name, made.metadata.namespace = name, "default"
+    made.spec.selector["app"] = app
+    return made
+
+
+def cache_with(*nodes: str) -> Cache:
+    """A cache with nodes of these names."""
+    cache = Cache()
+    for name in nodes:
+        cache.apply("Node", None, make_node(name))
+    return cache
 
 
 def make_pod(
