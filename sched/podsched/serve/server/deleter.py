@@ -22,7 +22,7 @@ from podsched.serve.server.deletion import (
 )
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.fairness.turns import Work
+from podsched.serve.server.fairness.turns import in_turns
 from podsched.serve.server.listing import Lister
 from podsched.serve.server.mutations import Mutation, Outcome, Step, only_entry
 from podsched.serve.server.namespaces import NAMESPACE, Namespaces, namespace_deletion_step
@@ -150,11 +150,9 @@ class Deleter:
         )
         selected = await self._lister.all(scope)
         # Check all before deleting any: a refusal must not leave half of the collection deleted.
-        work = Work()
-        async for part in work.in_parts(selected, _DELETE_AT_ONCE):
+        async for part in in_turns(selected, _DELETE_AT_ONCE):
             for entry in part:
                 check_deletable(kind, entry.key)
-        work.end()
         deleted = 0
         for start in range(0, len(selected), _DELETE_AT_ONCE):
             mutations = [

@@ -22,7 +22,7 @@ from podsched.serve.server import errors, frames
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.fairness.turns import Work, end_turn, large_response
+from podsched.serve.server.fairness.turns import Work, end_turn, in_turns, large_response
 from podsched.serve.server.scope import Scope, kind_named, selected_name
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.errors import StoreError
@@ -57,10 +57,8 @@ class Page(NamedTuple):
         """Return the serialized ListResponse, yielding to other calls: a page may take 20 ms."""
         items: list[bytes] = []
         async with large_response():
-            work = Work()
-            async for part in work.in_parts(self.entries, _AT_ONCE):
+            async for part in in_turns(self.entries, _AT_ONCE):
                 items += [frames.list_item(entry.wrapped()) for entry in part]
-            work.end()
         return frames.list_response(items, self.revision, self.token, self.remaining)
 
 
@@ -146,11 +144,9 @@ class Lister:
         await self._reflector.wait_until_fresh()
         existing = [self._cache.in_order(kind) for kind in scope.kinds.values()]
         found: list[Entry] = []
-        work = Work()
         for entries in existing:
-            async for part in work.in_parts(entries, _AT_ONCE):
+            async for part in in_turns(entries, _AT_ONCE):
                 found += [entry for entry in part if scope.matches(entry)]
-        work.end()
         return found
 
     async def _from_cache(
@@ -203,13 +199,11 @@ class Lister:
             )
             # Also because the answers to many calls may have come at once.
             await end_turn(_READ_SECONDS * len(page.kvs))
-            work = Work()
-            async for part in work.in_parts([*enumerate(page.kvs)], _AT_ONCE):
+            async for part in in_turns([*enumerate(page.kvs)], _AT_ONCE):
                 for at, kv in part:
                     entry = Entry.of(kv)
                     if entry is not None and entry.is_readable():
                         yield entry, page.total - at
-            work.end()
             more = page.more and bool(page.kvs)
             if page.kvs:
                 start_after = page.kvs[-1].key

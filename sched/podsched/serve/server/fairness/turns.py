@@ -210,16 +210,19 @@ class Work:
         await end_turn(time.perf_counter() - self._began)
         self._begin()
 
-    async def in_parts(self, items: Sequence[T], size: int) -> AsyncIterator[Sequence[T]]:
-        """Yield the items in parts, giving way between them if the turn is over."""
-        for start in range(0, len(items), size):
-            yield items[start : start + size]
-            if self.turn_is_over:
-                await self.give_way()
-
     def end(self) -> None:
         """Charge the last turn."""
         charge_call(time.perf_counter() - self._began)
+
+
+async def in_turns(items: Sequence[T], size: int) -> AsyncIterator[Sequence[T]]:
+    """Yield the items in parts, as turns of one ``Work``: it gives way between them."""
+    work = Work()
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+        if work.turn_is_over:
+            await work.give_way()
+    work.end()
 
 
 def charge_call(seconds: float) -> None:
