@@ -69,12 +69,7 @@ class Deleter:
         dry_run: bool = False,
     ) -> list[Outcome]:
         """Delete objects, each independently."""
-        planned: list[Mutation | ApiError] = []
-        for request in requests:
-            try:
-                planned.append(await self._permitted_deletion(request))
-            except ApiError as error:
-                planned.append(error)
+        planned = [await errors.awaited(self._permitted_deletion(each)) for each in requests]
         return await self._writes.change(planned, fence, dry_run=dry_run)
 
     async def delete_in_two_steps(self, request: DeleteRequest, *, dry_run: bool) -> Entry:

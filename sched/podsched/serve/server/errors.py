@@ -26,7 +26,7 @@ Kubernetes'.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from podsched.api.field_errors import FieldError
@@ -330,5 +330,13 @@ def attempted(make: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T
     """Return what a function returns, or the ApiError that it raises."""
     try:
         return make(*args, **kwargs)
+    except ApiError as error:
+        return error
+
+
+async def awaited(operation: Awaitable[_T]) -> _T | ApiError:
+    """Return what an operation returns, or the ApiError that it raises."""
+    try:
+        return await operation
     except ApiError as error:
         return error

@@ -166,11 +166,8 @@ class PodOperations:
             elif plan is not None:
                 outcomes.append(plan)
             else:
-                try:
-                    entry = await self._evict_within_budget(request, fence, dry_run=dry_run)
-                    outcomes.append(entry)
-                except ApiError as error:
-                    outcomes.append(error)
+                eviction = self._evict_within_budget(request, fence, dry_run=dry_run)
+                outcomes.append(await errors.awaited(eviction))
         return outcomes
 
     def _eviction(

@@ -193,11 +193,7 @@ class Writing:
         if cached is None:
             return make
         # The storage calls ``make`` between reading and writing, where it cannot wait for a thread.
-        made: AnyObject | ApiError
-        try:
-            made = await apart(size + len(cached.value), make, cached)
-        except ApiError as error:
-            made = error
+        made = await errors.awaited(apart(size + len(cached.value), make, cached))
 
         def remade(entry: Entry) -> AnyObject:
             if entry.revision != cached.revision:
