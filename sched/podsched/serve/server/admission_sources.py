@@ -30,6 +30,7 @@ from podsched.api.objects import (
 from podsched.api.owners import CONTROLLER_MANAGER_LEASE, held_until
 from podsched.api.priorities import PriorityClasses
 from podsched.api.storage_classes import default_class
+from podsched.lib.groups import lists_by_key
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.watchcache import Derived, WatchCache
@@ -175,7 +176,7 @@ class AdmissionSources:
 
 
 def _by_namespace(cache: WatchCache) -> dict[str, list[LimitRange]]:
-    found: dict[str, list[LimitRange]] = {}
-    for entry in cache.in_order(_LIMIT_RANGE):
-        found.setdefault(entry.key.partition("/")[0], []).append(cast(LimitRange, entry.message))
-    return found
+    return lists_by_key(
+        (entry.key.partition("/")[0], cast(LimitRange, entry.message))
+        for entry in cache.in_order(_LIMIT_RANGE)
+    )

@@ -165,11 +165,10 @@ class Advertiser:
         if self._cache.get(kind, key) is None:
             try:
                 await self._creator.create(item)
+                return
             except ApiError as error:
                 if error.code is not StatusCode.ALREADY_EXISTS:
                     raise
-            else:
-                return
         if keep:
             return
 

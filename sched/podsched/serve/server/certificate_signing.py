@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -112,8 +111,7 @@ class CertificateSigner:
         seen: tuple[int, ...] = ()
         cleaned = self._now()
         while True:
-            # Before the look, so that a change during it ends the wait below; shared with other
-            # tasks, so it is shielded there from the timeout.
+            # Before the look, so that a change during it ends the wait below.
             changed = self._cache.progress.next_change()
             # After a restore of etcd from a backup, other changes may have the same revisions.
             now = (self._cache.loads, *map(self._cache.last_change, (REQUESTS, _NODE)))
@@ -123,9 +121,7 @@ class CertificateSigner:
                 cleaned = self._now()
                 await self.clean()
             await asyncio.sleep(_COALESCE)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_CLEAN_EVERY):
-                    await asyncio.shield(changed)
+            await asyncio.wait([changed], timeout=_CLEAN_EVERY)
 
     async def handle_all(self) -> bool:
         """Approve and sign what can be; return whether nothing has failed."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from podsched.api.conditions import is_terminating
 from podsched.api.reasons import StatusCode
+from podsched.serve.server import errors
 from podsched.serve.server.access.object_checks import check_own
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.admission import check_deletable

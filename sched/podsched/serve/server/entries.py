@@ -39,9 +39,7 @@ class Entry:
     def of(cls, kv: KeyValue) -> Entry | None:
         """Return the object under an etcd key; None for keys of unknown kinds."""
         found = parse_object_key(kv.key)
-        if found is None:
-            return None
-        return cls.at(*found, kv)
+        return cls.at(*found, kv) if found is not None else None
 
     @classmethod
     def at(cls, kind: Kind, key: str, kv: KeyValue) -> Entry:

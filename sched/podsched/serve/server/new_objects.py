@@ -105,7 +105,7 @@ class NewObjects:
             key = object_key(base.kind, base.key)
             compares.append(Compare.mod_revision_is(key, base.revision))
             ops.append(Put(key, value))
-        result = (await write_all(self._store, [Write(compares, ops)]))[0]
+        (result,) = await write_all(self._store, [Write(compares, ops)])
         if isinstance(result, StoreError) or result.succeeded:
             # All items share the result of the one transaction.
             return [await _created(self._store, item, result, fence) for item in items], {}

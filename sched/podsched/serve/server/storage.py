@@ -208,9 +208,8 @@ class ObjectStorage:
         attempt = _Attempt(0, base, True, mutation.change(base))
         if attempt.step is None:
             return base
-        result = (await write_all(self._store, [_write_of(attempt, mutation, still_leads(fence))]))[
-            0
-        ]
+        write = _write_of(attempt, mutation, still_leads(fence))
+        (result,) = await write_all(self._store, [write])
         outcome = await self._outcome_of(attempt, mutation, result, fence)
         if isinstance(outcome, ApiError):
             raise outcome

@@ -16,6 +16,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import jwt as pyjwt
@@ -184,11 +185,9 @@ class JwtVerifier:
                 _log.warning("The issuer's keys cannot be loaded", error=str(error))
                 self._wanted.set()
             await asyncio.sleep(_LEAST_SECONDS)
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(_REFRESH_SECONDS - _LEAST_SECONDS):
                     await self._wanted.wait()
-            except TimeoutError:
-                pass
             self._wanted.clear()
 
 

@@ -40,6 +40,13 @@ _NAMESPACES: Final = (
 )
 
 
+#: Metadata of a new object that only the server sets.
+_SET_BY_SERVER: Final = (
+    *("uid", "generation", "creation_timestamp", "deletion_timestamp"),
+    *("deletion_grace_period_seconds", "self_link", "managed_fields"),
+)
+
+
 def applied_config(target: Target, request: Request) -> dict[str, Any]:
     """Return the configuration of a server-side apply, YAML or JSON. Raises ApiError."""
     resource = target.resource
@@ -69,11 +76,8 @@ def check_new(target: Target, message: AnyObject) -> None:
         text = "resourceVersion should not be set on objects to be created"
         raise RestError(500, "", text)
     check_namespace(target, message)
-    for field in ("uid", "creation_timestamp", "deletion_timestamp", "generation"):
+    for field in _SET_BY_SERVER:
         metadata.ClearField(field)
-    metadata.ClearField("deletion_grace_period_seconds")
-    metadata.ClearField("self_link")
-    metadata.ClearField("managed_fields")
     if target.resource.kind.has_status and not isinstance(message, Node):
         # In Kubernetes only a node says at once how it is; gRPC takes dumps of whole clusters.
         message.ClearField("status")

@@ -8,9 +8,10 @@ from typing import Any, Final, cast
 
 from podsched.api.etcd_keys import local_key
 from podsched.api.kubelet_defaults import set_kubelet_defaults
-from podsched.api.objects import AnyObject, Pod
+from podsched.api.objects import AnyObject, Pod, copy_of
 from podsched.api.pod_parts import POD_PARTS, with_part
 from podsched.lib.event_loop import Turn
+from podsched.serve.server import errors
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.call_warnings import add_warnings
 from podsched.serve.server.core import ServerCore
@@ -141,8 +142,7 @@ class Writing:
             if uid and uid != entry.message.metadata.uid:
                 raise uid_mismatch(target, uid, entry.message.metadata.uid)
             check_version(target, decoded.message)
-            message = kind.new()
-            message.CopyFrom(decoded.message)  # type: ignore[arg-type]
+            message = copy_of(decoded.message)
             check_event(target, message, entry.message)
             message = _own_part(target, message, entry)
             set_kubelet_defaults(message, entry.message)
@@ -200,10 +200,7 @@ class Writing:
                 return make(entry)
             if isinstance(made, ApiError):
                 raise made
-            # It is completed in place, maybe several times.
-            message = kind.new()
-            message.CopyFrom(made)  # type: ignore[arg-type]
-            return message
+            return copy_of(made)  # it is completed in place, maybe several times
 
         return remade
 
