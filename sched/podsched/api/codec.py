@@ -35,10 +35,7 @@ YAML_INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0|[1-9][0-9_]*|0x[0-9a-f
 _TIME = re.compile(
     r"(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})"
 )
-_INT_BITS = {
-    FieldDescriptor.CPPTYPE_INT32: 32,
-    FieldDescriptor.CPPTYPE_INT64: 64,
-}
+_INT_BITS = {FieldDescriptor.CPPTYPE_INT32: 32, FieldDescriptor.CPPTYPE_INT64: 64}
 _MAX_DEPTH = 100
 
 

@@ -395,8 +395,7 @@ _ALL = (
         o.ControllerRevision,
         api_version=_APPS,
         columns=c.table(
-            Column("Controller", _controller),
-            Column("Revision", lambda o, _: o.revision),
+            Column("Controller", _controller), Column("Revision", lambda o, _: o.revision)
         ),
         rules="workloads",
         # It is what a controller goes back to.
@@ -482,10 +481,7 @@ _ALL = (
             *c.CONTAINERS,
             c.SELECTOR,
         ),
-        defaults={
-            "spec.update_strategy.type": "RollingUpdate",
-            "spec.revision_history_limit": 10,
-        },
+        defaults={"spec.update_strategy.type": "RollingUpdate", "spec.revision_history_limit": 10},
     ),
     _workload(
         o.Job,
@@ -575,8 +571,7 @@ _ALL = (
     Kind(
         o.Secret,
         columns=c.table(
-            Column("Type", lambda o, _: o.type),
-            Column("Data", lambda o, _: len(o.data)),
+            Column("Type", lambda o, _: o.type), Column("Data", lambda o, _: len(o.data))
         ),
         defaults={"type": "Opaque"},
         rules="config_maps",

@@ -82,11 +82,7 @@ _Loader.yaml_implicit_resolvers = {
     ]
     for first, resolvers in copy.deepcopy(yaml.SafeLoader.yaml_implicit_resolvers).items()
 }
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:int",
-    codec.YAML_INTEGER,
-    list("-+0123456789"),
-)
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", codec.YAML_INTEGER, list("-+0123456789"))
 
 
 #: Of a number: as many as JSON's largest. Hexadecimal ones may be longer than can be printed.

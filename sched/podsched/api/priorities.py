@@ -32,9 +32,7 @@ def system_priority_classes() -> list[PriorityClass]:
     classes = []
     for name, value in SYSTEM_CLASSES.items():
         item = PriorityClass(
-            value=value,
-            preemption_policy=PREEMPT_LOWER_PRIORITY,
-            description=_DESCRIPTIONS[name],
+            value=value, preemption_policy=PREEMPT_LOWER_PRIORITY, description=_DESCRIPTIONS[name]
         )
         item.metadata.name = name
         classes.append(item)

@@ -14,16 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from podsched.api.cel.types import Type
-from podsched.api.cel.values import (
-    Budget,
-    Cidr,
-    Format,
-    Ip,
-    Quantity,
-    Semver,
-    Url,
-    size_of,
-)
+from podsched.api.cel.values import Budget, Cidr, Format, Ip, Quantity, Semver, Url, size_of
 
 _MOST = 2**64 - 1
 _TEXT = 0.1

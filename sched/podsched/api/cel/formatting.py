@@ -10,14 +10,7 @@ from typing import Any
 from podsched.api.cel import types
 from podsched.api.cel.operators import text_of
 from podsched.api.cel.types import Type
-from podsched.api.cel.values import (
-    BoolKey,
-    Budget,
-    Duration,
-    Failure,
-    Timestamp,
-    type_name,
-)
+from podsched.api.cel.values import BoolKey, Budget, Duration, Failure, Timestamp, type_name
 
 _CLAUSE = re.compile(r"%(?:(%)|(?:\.([0-9]{1,9}))?([sdfebxXo]))", re.ASCII)
 _DEFAULT_PRECISION = 6

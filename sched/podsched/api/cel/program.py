@@ -445,10 +445,7 @@ def _membership(run: Run, values: Any) -> _Step | None:
 
 
 def _fill(
-    state: State,
-    entries: dict[Any, Any],
-    runs: list[tuple[Run, Run]],
-    optional: frozenset[int],
+    state: State, entries: dict[Any, Any], runs: list[tuple[Run, Run]], optional: frozenset[int]
 ) -> Failure | None:
     for index, (key_run, value_run) in enumerate(runs):
         key = key_run(state)

@@ -15,12 +15,7 @@ from podsched.api import objects as o
 from podsched.api.cel.strings import Patterns
 from podsched.api.device_selectors import MAX_COST, CompileError, compile_selector
 from podsched.api.field_errors import ErrorType, FieldError
-from podsched.api.names import (
-    dns1123_label,
-    dns1123_subdomain,
-    label_value,
-    qualified_name,
-)
+from podsched.api.names import dns1123_label, dns1123_subdomain, label_value, qualified_name
 from podsched.api.validation.place import Place
 
 MOST_SELECTORS: Final = 32

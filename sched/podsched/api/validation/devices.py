@@ -30,11 +30,7 @@ from podsched.api.validation.device_parts import (
     validate_json_size,
     validate_selectors,
 )
-from podsched.api.validation.meta import (
-    validate_annotations,
-    validate_conditions,
-    validate_labels,
-)
+from podsched.api.validation.meta import validate_annotations, validate_conditions, validate_labels
 from podsched.api.validation.place import BY_NAME, BY_UID, Place
 from podsched.api.validation.placement import validate_node_selector
 from podsched.api.validation.resource_lists import parse_or_report
@@ -367,8 +363,7 @@ def _check_interface_address(at: Place, address: str) -> None:
         found = None
     if found is None or not re.fullmatch(r"0|[1-9][0-9]*", length):
         at.invalid(
-            address,
-            "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)",
+            address, "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
         )
     elif found.with_prefixlen != address:
         at.invalid(address, f'must be in canonical form ("{found.with_prefixlen}")')

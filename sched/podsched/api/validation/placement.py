@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podsched.api import objects as o
-from podsched.api.names import (
-    dns1123_label,
-    dns1123_subdomain,
-    label_value,
-    qualified_name,
-)
-from podsched.api.validation.meta import (
-    check_values,
-    validate_label_selector,
-    validate_values,
-)
+from podsched.api.names import dns1123_label, dns1123_subdomain, label_value, qualified_name
+from podsched.api.validation.meta import check_values, validate_label_selector, validate_values
 from podsched.api.validation.place import MAX_ITEMS, Place
 
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")

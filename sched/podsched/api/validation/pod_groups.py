@@ -9,18 +9,10 @@ from google.protobuf.message import Message
 
 from podsched.api import objects as o
 from podsched.api.conditions import QUOTA_RESERVED
-from podsched.api.names import (
-    dns1123_label,
-    dns1123_subdomain,
-    path_segment_name,
-    qualified_name,
-)
+from podsched.api.names import dns1123_label, dns1123_subdomain, path_segment_name, qualified_name
 from podsched.api.priorities import HIGHEST_USER_DEFINABLE_PRIORITY
 from podsched.api.validation.place import Place
-from podsched.api.validation.queue_labels import (
-    validate_queue_labels,
-    validate_queue_labels_update,
-)
+from podsched.api.validation.queue_labels import validate_queue_labels, validate_queue_labels_update
 from podsched.api.validation.topology_requests import validate_topology_request
 
 MOST_TEMPLATES: Final = 8

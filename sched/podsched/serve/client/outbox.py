@@ -30,12 +30,7 @@ from typing import Any, Generic, TypeVar
 
 from podsched.api.reasons import StatusReason
 from podsched.lib.backoff import Backoff
-from podsched.serve.client.errors import (
-    ClientError,
-    FenceLost,
-    as_result,
-    raise_if_fence_lost,
-)
+from podsched.serve.client.errors import ClientError, FenceLost, as_result, raise_if_fence_lost
 from podsched.telemetry.logs import get_logger
 from podsched.v1.api_pb2 import BatchResult
 

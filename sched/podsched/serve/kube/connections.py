@@ -46,10 +46,7 @@ class Connections:
         self._idle: list[_Connection] = []
 
     async def exchange(
-        self,
-        request: bytes,
-        tls: ssl.SSLContext | None,
-        before: Callable[[], None] | None = None,
+        self, request: bytes, tls: ssl.SSLContext | None, before: Callable[[], None] | None = None
     ) -> Answer:
         """Send a request and return its answer; ``before`` is called right before, and may raise.
 

@@ -64,12 +64,7 @@ class EventWrites:
         for tried in count(1):
             try:
                 await self._http.request_bytes(
-                    method,
-                    path,
-                    body=body,
-                    content_type=form,
-                    repeatable=True,
-                    limit=self._limit,
+                    method, path, body=body, content_type=form, repeatable=True, limit=self._limit
                 )
                 return
             except Unavailable:

@@ -71,12 +71,7 @@ class Lister:
         self._reflector = reflector
 
     async def page(
-        self,
-        request: ListRequest,
-        at_revision: int = 0,
-        *,
-        whole: bool = False,
-        verb: str = "list",
+        self, request: ListRequest, at_revision: int = 0, *, whole: bool = False, verb: str = "list"
     ) -> Page:
         """Return one page of a list. Raises ApiError, OUT_OF_RANGE if the revision is compacted.
 

@@ -13,13 +13,7 @@ from podsched.serve.server import errors
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.mutations import (
-    New,
-    Outcome,
-    creation_refusal,
-    may_be_lock,
-    still_leads,
-)
+from podsched.serve.server.mutations import New, Outcome, creation_refusal, may_be_lock, still_leads
 from podsched.serve.server.storage import after_fault, in_parts, stored, write_all
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.errors import StoreError

@@ -331,9 +331,7 @@ class ServerCertificates:
         demanding: clients must present a certificate of one of the CAs.
         """
         return grpc.dynamic_ssl_server_credentials(
-            self._configuration(),
-            self.changed,
-            require_client_authentication=demanding,
+            self._configuration(), self.changed, require_client_authentication=demanding
         )
 
     def changed(self) -> grpc.ServerCertificateConfiguration | None:

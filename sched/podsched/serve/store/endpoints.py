@@ -45,11 +45,7 @@ LOST_AFTER = 0.5
 class Endpoints:
     """The connection in use; switches to the next endpoint when it fails."""
 
-    def __init__(
-        self,
-        options: EtcdOptions,
-        elects: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, options: EtcdOptions, elects: Callable[[], None] = lambda: None) -> None:
         """Raise InvalidRequest without endpoints, CertificateError for unusable files.
 
         ``elects``: called when an answer shows that etcd has elected a leader, or elects one.

@@ -90,11 +90,7 @@ class EtcdStore:
         if start_after is not None:
             key = max(key, start_after.encode() + b"\0")
         request = rpc_pb2.RangeRequest(
-            key=key,
-            range_end=range_end,
-            limit=limit,
-            revision=revision or 0,
-            keys_only=keys_only,
+            key=key, range_end=range_end, limit=limit, revision=revision or 0, keys_only=keys_only
         )
         answer = await self._endpoints.call(lambda c: c.kv.Range, request, safe=True)
         kvs = [decode_kv(kv) for kv in answer.kvs]

@@ -67,7 +67,4 @@ def consistency_checks(version: Version | None) -> dict[str, str]:
             "experimental-initial-corrupt-check": "true",
             "experimental-corrupt-check-time": _BETWEEN_CHECKS,
         }
-    return {
-        "feature-gates": "InitialCorruptCheck=true",
-        "corrupt-check-time": _BETWEEN_CHECKS,
-    }
+    return {"feature-gates": "InitialCorruptCheck=true", "corrupt-check-time": _BETWEEN_CHECKS}

@@ -235,11 +235,7 @@ async def _responses(
     # One watch over all prefixes, and events of others are dropped (Assembler): etcd does not keep
     # separate watches in step, so a revision could be split between batches.
     create = rpc_pb2.WatchCreateRequest(
-        key=key,
-        range_end=range_end,
-        start_revision=position,
-        progress_notify=True,
-        fragment=True,
+        key=key, range_end=range_end, start_revision=position, progress_notify=True, fragment=True
     )
     with connection.failing():
         metadata = await endpoints.token.metadata(connection)

@@ -170,13 +170,7 @@ CLUSTER_ROLES: dict[str, tuple[_Rule, ...]] = {
     SELF_NODE_CLIENT: (
         (("create",), _CERTIFICATES, ("certificatesigningrequests/selfnodeclient",)),
     ),
-    DISCOVERY: (
-        (
-            ("get",),
-            (),
-            ("/.well-known/openid-configuration", "/openid/v1/jwks"),
-        ),
-    ),
+    DISCOVERY: ((("get",), (), ("/.well-known/openid-configuration", "/openid/v1/jwks")),),
 }
 #: Kind and name of the subject that each cluster role is bound to.
 BOUND: dict[str, tuple[str, str]] = {

@@ -21,10 +21,7 @@ class KubeletSettings:
     """CA certificates to verify kubelets' serving certificates with; without them any certificate
     is accepted."""
     preferred_address_types: str = flag(
-        "InternalIP,ExternalIP,Hostname",
-        "TYPES",
-        _PANEL,
-        names="--kubelet-preferred-address-types",
+        "InternalIP,ExternalIP,Hostname", "TYPES", _PANEL, names="--kubelet-preferred-address-types"
     )
     """Types of node addresses by which a kubelet is reached, the first that a node has; of
     Hostname, InternalDNS, InternalIP, ExternalDNS and ExternalIP.

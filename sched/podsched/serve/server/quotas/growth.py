@@ -34,11 +34,7 @@ class GrowthCharging:
     """Adds the charge of growing claims to mutations. now: Unix time in seconds."""
 
     def __init__(
-        self,
-        quotas: QuotaIndex,
-        recounter: UsageRecounter,
-        *,
-        now: Callable[[], float],
+        self, quotas: QuotaIndex, recounter: UsageRecounter, *, now: Callable[[], float]
     ) -> None:
         self._quotas = quotas
         self._recounter = recounter

@@ -21,13 +21,7 @@ from podsched.serve.server.kubelets.relay import Stream, relay
 from podsched.serve.server.pipeline import Call
 from podsched.serve.server.rest.failures import RestError, bad_request, failure
 from podsched.serve.server.rest.handling import Handler
-from podsched.serve.server.rest.messages import (
-    MAX_BODY_BYTES,
-    Answer,
-    Request,
-    Upgrade,
-    query_of,
-)
+from podsched.serve.server.rest.messages import MAX_BODY_BYTES, Answer, Request, Upgrade, query_of
 from podsched.telemetry.http_protocol import FramingError, Protocol
 from podsched.telemetry.http_server import address_of, certificate_of, connection_of, peer_of
 

@@ -17,12 +17,7 @@ from podsched.serve.server.rest.resources import GROUP_NAMES, GROUPS, Subresourc
 from podsched.serve.server.rest.reviews import NAMESPACED_REVIEWS, REVIEWS
 
 #: All groups, those without stored objects included.
-ALL_GROUPS: Final = (
-    *GROUP_NAMES,
-    METRICS,
-    *(group for group, _ in REVIEWS),
-    visibility.GROUP,
-)
+ALL_GROUPS: Final = (*GROUP_NAMES, METRICS, *(group for group, _ in REVIEWS), visibility.GROUP)
 _SERVED: Final = (
     *GROUPS,
     (METRICS, METRICS_VERSION),
@@ -88,11 +83,7 @@ def _answer(request: Request, segments: Sequence[str]) -> Answer | None:
 
 def _core_versions(request: Request) -> dict[str, Any]:
     address = {"clientCIDR": "0.0.0.0/0", "serverAddress": request.headers.get("host", "")}
-    return {
-        "kind": "APIVersions",
-        "versions": ["v1"],
-        "serverAddressByClientCIDRs": [address],
-    }
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [address]}
 
 
 class _Listed(NamedTuple):

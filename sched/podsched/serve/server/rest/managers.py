@@ -238,12 +238,7 @@ def _conflict(conflicts: Sequence[tuple[_Owner, Fields]]) -> RestError:
     return RestError(409, "Conflict", text, {"causes": causes}, code=StatusCode.ABORTED)
 
 
-def managed(
-    resource: Resource,
-    entry: Entry,
-    message: AnyObject,
-    manager: Manager,
-) -> AnyObject:
+def managed(resource: Resource, entry: Entry, message: AnyObject, manager: Manager) -> AnyObject:
     """Set the ``managedFields`` of an object's replacement, in place, and return it."""
     old = entry.message
     if not old.metadata.managed_fields:

@@ -56,10 +56,7 @@ _SCALARS: Final[Mapping[str, Schema]] = {
     "Time": _TIME,
     "MicroTime": _TIME,
     "Quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
-    "IntOrString": {
-        "oneOf": [{"type": "integer"}, {"type": "string"}],
-        "format": "int-or-string",
-    },
+    "IntOrString": {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
     "RawExtension": {"type": "object"},
 }
 

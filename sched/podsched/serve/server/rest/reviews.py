@@ -54,10 +54,7 @@ class RestReviews:
     """Answers reviews; tokens: None if the server issues none."""
 
     def __init__(
-        self,
-        core: ServerCore,
-        authenticate: Authenticator,
-        tokens: ServiceAccountTokens | None,
+        self, core: ServerCore, authenticate: Authenticator, tokens: ServiceAccountTokens | None
     ) -> None:
         self._reviews = Reviews(core.authorizer)
         self._authorizer = core.authorizer

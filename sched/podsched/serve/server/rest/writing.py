@@ -271,12 +271,7 @@ class Writing:
         return self._reading.shown(target, entry, _form(request), request, status)
 
     async def _apply_new(
-        self,
-        target: Target,
-        config: Mapping[str, Any],
-        manager: Manager,
-        dry: bool,
-        size: int,
+        self, target: Target, config: Mapping[str, Any], manager: Manager, dry: bool, size: int
     ) -> Entry:
         rights().check("create", target.resource.kind, target.namespace)
         await self._check_namespace(target)
