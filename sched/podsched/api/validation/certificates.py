@@ -14,29 +14,11 @@ from podsched.api.validation.place import IMMUTABLE, Place
 APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
 _USAGES = frozenset(
     {
-        "any",
-        "cert sign",
-        "client auth",
-        "code signing",
-        "content commitment",
-        "crl sign",
-        "data encipherment",
-        "decipher only",
-        "digital signature",
-        "email protection",
-        "encipher only",
-        "ipsec end system",
-        "ipsec tunnel",
-        "ipsec user",
-        "key agreement",
-        "key encipherment",
-        "microsoft sgc",
-        "netscape sgc",
-        "ocsp signing",
-        "s/mime",
-        "server auth",
-        "signing",
-        "timestamping",
+        *("any", "cert sign", "client auth", "code signing", "content commitment", "crl sign"),
+        *("data encipherment", "decipher only", "digital signature", "email protection"),
+        *("encipher only", "ipsec end system", "ipsec tunnel", "ipsec user", "key agreement"),
+        *("key encipherment", "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime"),
+        *("server auth", "signing", "timestamping"),
     }
 )
 #: A signer: a domain, a slash and a path.

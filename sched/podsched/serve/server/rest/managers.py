@@ -47,16 +47,8 @@ _APPLY, _UPDATE = "Apply", "Update"
 #: Fields without an owner: the object's identity, and those that the server sets.
 _UNMANAGED: Final = frozenset(
     {
-        "name",
-        "namespace",
-        "generateName",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "managedFields",
+        *("name", "namespace", "generateName", "uid", "resourceVersion", "generation"),
+        *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"),
         "selfLink",
     }
 )
