@@ -343,7 +343,7 @@ class MemoryStore:
 
     async def status(self) -> StoreStatus:
         revision = (await self._enter()).revision
-        return StoreStatus("memory", "memory", revision, 0, 1, 1, self.raft_term)
+        return StoreStatus("memory", revision, 0, self.raft_term)
 
     async def close(self) -> None:
         self._closed = True

@@ -97,7 +97,7 @@ class EtcdStore:
         return RangeResult(kvs, answer.more, answer.count, answer.header.revision)
 
     async def write(self, write: Write) -> WriteResult:
-        outcome = (await self._group_commit.submit((write,)))[0]
+        (outcome,) = await self._group_commit.submit((write,))
         if isinstance(outcome, StoreError):
             raise outcome
         return outcome
@@ -164,11 +164,8 @@ class EtcdStore:
         answer = await self._endpoints.call(status_of, rpc_pb2.StatusRequest(), safe=True)
         return StoreStatus(
             endpoint=endpoint,
-            version=answer.version,
             revision=answer.header.revision,
             db_size=answer.dbSize,
-            member_id=answer.header.member_id,
-            leader_id=answer.leader,
             raft_term=answer.raftTerm,
         )
 

@@ -205,11 +205,8 @@ class StoreStatus(NamedTuple):
     """State of the member that answered; db_size in bytes."""
 
     endpoint: str
-    version: str
     revision: int
     db_size: int
-    member_id: int
-    leader_id: int
     raft_term: int
 
 
