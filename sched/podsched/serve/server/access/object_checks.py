@@ -197,7 +197,7 @@ def _check_role(rights: Rights, kind: Kind, new: Role | ClusterRole, *, aggregat
     if aggregated:
         # Later changes of other roles could add any right to it.
         every = frozenset({"*"})
-        rules.append(Rule(every, every, every, frozenset(), frozenset()))
+        rules.append(Rule(every, every, every))
     _check_rules(rights, kind, name, namespace, rules)
 
 

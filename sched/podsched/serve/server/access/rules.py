@@ -25,10 +25,10 @@ class Rule:
     """A compiled ``PolicyRule``; no ``names`` mean all objects."""
 
     verbs: frozenset[str]
-    groups: frozenset[str]
-    resources: frozenset[str]
-    names: frozenset[str]
-    urls: frozenset[str]
+    groups: frozenset[str] = frozenset()
+    resources: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    urls: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, rule: PolicyRule) -> Rule:
@@ -65,13 +65,11 @@ class Rule:
     def _rights(self) -> Iterator[Rule]:
         """Yield its single rights."""
         for verb, url in product(self.verbs, self.urls):
-            yield Rule(frozenset({verb}), frozenset(), frozenset(), frozenset(), frozenset({url}))
+            yield Rule(frozenset({verb}), urls=frozenset({url}))
         names = self.names or (None,)
         for verb, group, resource, name in product(self.verbs, self.groups, self.resources, names):
             named = frozenset() if name is None else frozenset({name})
-            yield Rule(
-                frozenset({verb}), frozenset({group}), frozenset({resource}), named, frozenset()
-            )
+            yield Rule(frozenset({verb}), frozenset({group}), frozenset({resource}), named)
 
     @property
     def size(self) -> int:
