@@ -22,8 +22,11 @@ MAX_LENGTH = 100_000
 #: cel-go's limit on nesting.
 MAX_DEPTH = 250
 _RESERVED = frozenset(
-    "as break const continue else false for function if import in let loop package namespace null "
-    "return true var void while".split()
+    {
+        *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import"),
+        *("in", "let", "loop", "package", "namespace", "null", "return", "true", "var", "void"),
+        "while",
+    }
 )
 #: Operators by how tightly they bind, with cel-go's names of their functions.
 _BINARY = {
