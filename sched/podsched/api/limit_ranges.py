@@ -107,9 +107,8 @@ def _complete(pod: o.Pod, items: Sequence[o.LimitRangeItem]) -> None:
 
 def _pod_errors(item: o.LimitRangeItem, pod: o.Pod) -> Iterator[str]:
     if item.type == CONTAINER:
-        for container in (*pod.spec.containers, *pod.spec.init_containers):
-            required = container.resources
-            yield from _errors(item, required.requests, required.limits)
+        for container in _containers(pod):
+            yield from _errors(item, container.resources.requests, container.resources.limits)
     elif item.type == POD:
         yield from _errors(item, _together(pod), _together(_with_limits_as_requests(pod)))
 

@@ -50,11 +50,7 @@ def token_audiences(pod: Pod) -> set[str]:
 
 def mounts_tokens(pod: Pod) -> bool:
     """Return whether a projected volume of a pod has a token."""
-    return any(
-        "serviceAccountToken" in source
-        for volume in pod.spec.volumes
-        for source in _projected(volume)
-    )
+    return bool(token_audiences(pod))
 
 
 def _of_container(container: Container) -> Iterator[tuple[str, str]]:

@@ -20,6 +20,7 @@ _MOST_CONSTRAINTS: Final = 1
 #: Max conditions of a PodGroup; the same as of a pod.
 _MOST_CONDITIONS: Final = 100
 _MOST_CLAIMS: Final = 4
+_SOURCES_OF_CLAIMS: Final = ("resource_claim_name", "resource_claim_template_name")
 DISRUPTION_MODES: Final = ("Pod", "PodGroup")
 
 
@@ -100,12 +101,10 @@ def _check_content(at: Place, part: o.PodGroupSpec | o.PodGroupTemplate) -> None
     seen: set[str] = set()
     for each, claim in at("resourceClaims").each(part.resource_claims, _MOST_CLAIMS):
         each.once(claim.name, seen, claim)
-        _check_union(each, claim, ("resource_claim_name", "resource_claim_template_name"))
+        _check_union(each, claim, _SOURCES_OF_CLAIMS)
         each("name").name(claim.name, dns1123_label)
-        for name in ("resource_claim_name", "resource_claim_template_name"):
-            if claim.HasField(name):
-                path = claim.DESCRIPTOR.fields_by_name[name].json_name
-                each(path).rule(getattr(claim, name), dns1123_subdomain)
+        for where, name in each.fields(filter(claim.HasField, _SOURCES_OF_CLAIMS), claim):
+            where.rule(name, dns1123_subdomain)
     at("disruptionMode").one_of(part.disruption_mode, DISRUPTION_MODES)
     at("priorityClassName").optional_name(part.priority_class_name, dns1123_subdomain)
     if part.priority > HIGHEST_USER_DEFINABLE_PRIORITY:
