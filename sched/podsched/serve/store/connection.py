@@ -6,7 +6,7 @@ import asyncio
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import grpc
 from aetcd.rpc import rpc_pb2, rpc_pb2_grpc
@@ -16,6 +16,23 @@ from podsched.lib.certificate_files import Pems
 from podsched.lib.server_health import SILENCE
 from podsched.serve.silent_server import failing
 from podsched.serve.store.errors import InvalidRequest
+
+_SETTINGS: Final = (
+    ("grpc.max_receive_message_length", -1),  # lists of everything are large
+    ("grpc.max_send_message_length", -1),  # etcd decides what is too large
+    # Silence before a probe, of which etcd refuses less than 5 s, and the most until its answer.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    # 0: no limit, since an idle watch is to be probed, too.
+    ("grpc.http2.max_pings_without_data", 0),
+    # gRPC's own 1 s to 2 min would keep a member that is back unused for so long.
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    # Do not share connections, and so failures, with other stores of this process.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +44,7 @@ class EtcdOptions:
     username, password: for etcd's authentication; the token is renewed as needed.
     dial_timeout: the most for an endpoint to accept a connection (see ``endpoints.FIRST_DIAL``).
     request_timeout: for a call with all its retries. 5 s is etcd's own limit.
-    keepalive_time: silence after which the connection is probed; etcd refuses less than 5 s.
-    keepalive_timeout: time after which an unanswered probe breaks the connection.
     silence: seconds without an answer to small reads after which another member is used; 0: off.
-    max_txn_ops, max_request_bytes: etcd's flags of the same names; lower values are safe, too.
     """
 
     endpoints: tuple[str, ...] = flag(
@@ -54,11 +68,7 @@ class EtcdOptions:
     password: str | None = None
     dial_timeout: float = 2.0
     request_timeout: float = 5.0
-    keepalive_time: float = 10.0
-    keepalive_timeout: float = 5.0
     silence: float = SILENCE
-    max_txn_ops: int = 128
-    max_request_bytes: int = 1_500_000
 
 
 class Connection:
@@ -66,12 +76,11 @@ class Connection:
 
     def __init__(self, endpoint: str, options: EtcdOptions, pems: Pems) -> None:
         secure, target = _parse(endpoint)
-        settings = _channel_settings(options)
         if secure or options.ca:
             credentials = grpc.ssl_channel_credentials(pems.authorities, pems.key, pems.certificate)
-            self.channel = grpc.aio.secure_channel(target, credentials, options=settings)
+            self.channel = grpc.aio.secure_channel(target, credentials, options=_SETTINGS)
         else:
-            self.channel = grpc.aio.insecure_channel(target, options=settings)
+            self.channel = grpc.aio.insecure_channel(target, options=_SETTINGS)
         self.endpoint = endpoint
         self.silent = False
         """Whether it was closed because the member did not answer."""
@@ -132,21 +141,3 @@ def _parse(endpoint: str) -> tuple[bool, str]:
     if not target:
         raise InvalidRequest(f"not an etcd endpoint: {endpoint!r}")
     return secure, target if ":" in target.rpartition("]")[2] else f"{target}:2379"
-
-
-def _channel_settings(options: EtcdOptions) -> list[tuple[str, int]]:
-    return [
-        ("grpc.max_receive_message_length", -1),  # lists of everything are large
-        ("grpc.max_send_message_length", -1),  # etcd decides what is too large
-        ("grpc.keepalive_time_ms", int(options.keepalive_time * 1000)),
-        ("grpc.keepalive_timeout_ms", int(options.keepalive_timeout * 1000)),
-        # 0: no limit, since an idle watch is to be probed, too.
-        ("grpc.http2.max_pings_without_data", 0),
-        # gRPC's own 1 s to 2 min would keep a member that is back unused for so long.
-        ("grpc.initial_reconnect_backoff_ms", 50),
-        ("grpc.min_reconnect_backoff_ms", 50),
-        ("grpc.max_reconnect_backoff_ms", 1000),
-        # Do not share connections, and so failures, with other stores of this process.
-        ("grpc.use_local_subchannel_pool", 1),
-        ("grpc.enable_http_proxy", 0),
-    ]

@@ -24,8 +24,14 @@ from podsched.serve.store.errors import EmbeddedEtcdError, StoreError, Unauthori
 from podsched.serve.store.etcd import EtcdOptions, EtcdStore
 from podsched.serve.store.etcd_version import Version, consistency_checks, version_of
 
-#: Seconds between checks whether it answers.
-_POLL = 0.05
+_HOST = "127.0.0.1"
+#: Max seconds from the start to the first answer, and those between checks whether it answers.
+_START_TIMEOUT, _POLL = 30.0, 0.05
+#: Size of the database in bytes at which etcd stops accepting writes.
+_QUOTA = 8 << 30
+#: Transactions between snapshots. etcd keeps them in memory until then, and a group commit has up
+#: to 1 MB, so its default of 100,000 could use 100 GB.
+_SNAPSHOT_COUNT = 2_000
 _PORT_TRIES = 3
 #: Milliseconds between heartbeats, and without one until members that are near each other elect
 #: another leader. With etcd's own 100 and 1,000 it takes 1 to 2 s to replace a leader that died.
@@ -49,10 +55,6 @@ class EmbeddedEtcdOptions:
         killed).
     history: time for which revisions stay readable. They stay for up to twice as long, which at
         25 MB/s of writes is still below the quota.
-    quota_bytes: size of the database at which etcd stops accepting writes.
-    snapshot_count: transactions between snapshots. etcd keeps them in memory until then, and a
-        group commit has up to 1 MB, so its default of 100,000 could use 100 GB.
-    start_timeout: max seconds from the start to the first answer.
     name, cluster: for a cluster of several members: this member's name, and the value of etcd's
         --initial-cluster. All members must be started together.
     cert, key: files to serve TLS with; None: no TLS. client_ca: require client certificates
@@ -61,14 +63,10 @@ class EmbeddedEtcdOptions:
     """
 
     data_dir: Path
-    host: str = "127.0.0.1"
     client_port: int = 0
     peer_port: int = 0
     fsync: bool = True
     history: str = "5m"
-    quota_bytes: int = 8 * 1024**3
-    snapshot_count: int = 2_000
-    start_timeout: float = 30.0
     name: str = "podsched"
     cluster: str = ""
     cert: Path | None = None
@@ -117,7 +115,7 @@ class EmbeddedEtcd:
     def endpoint(self) -> str:
         """The endpoint for clients, in the format of ``EtcdOptions.endpoints``."""
         scheme = "https" if self._options.cert else "http"
-        return f"{scheme}://{self._options.host}:{self._client_port}"
+        return f"{scheme}://{_HOST}:{self._client_port}"
 
     @property
     def pid(self) -> int | None:
@@ -143,8 +141,8 @@ class EmbeddedEtcd:
             )
         tries = 1 if self._client_port and self._peer_port else _PORT_TRIES
         for attempt in range(tries):
-            self._client_port = self._client_port or free_port(self._options.host)
-            self._peer_port = self._peer_port or free_port(self._options.host)
+            self._client_port = self._client_port or free_port(_HOST)
+            self._peer_port = self._peer_port or free_port(_HOST)
             try:
                 await self._start_once(binary)
                 return
@@ -157,8 +155,8 @@ class EmbeddedEtcd:
 
     async def _start_once(self, binary: Path) -> None:
         for port in (self._client_port, self._peer_port):
-            if not can_listen(self._options.host, port):
-                raise _PortTaken(f"port {port} on {self._options.host} is in use already")
+            if not can_listen(_HOST, port):
+                raise _PortTaken(f"port {port} on {_HOST} is in use already")
         arguments = _arguments(self._options, self.endpoint, self._peer_port, self.version)
         start_of_log = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
@@ -181,14 +179,14 @@ class EmbeddedEtcd:
 
     async def _wait_until_it_answers(self, start_of_log: int) -> None:
         try:
-            async with asyncio.timeout(self._options.start_timeout):
+            async with asyncio.timeout(_START_TIMEOUT):
                 while not await _answers(self._options, self.endpoint, self._client_port):
                     if self.pid is None:
                         raise _why_it_ended(self.log_file, start_of_log, self.endpoint)
                     await asyncio.sleep(_POLL)
         except TimeoutError:
             raise EmbeddedEtcdError(
-                f"etcd did not answer within {self._options.start_timeout:g} s; see {self.log_file}"
+                f"etcd did not answer within {_START_TIMEOUT:g} s; see {self.log_file}"
             ) from None
 
     async def wait(self) -> str:
@@ -240,7 +238,7 @@ def _arguments(
     options: EmbeddedEtcdOptions, endpoint: str, peer_port: int, version: Version | None
 ) -> list[str]:
     peers_have_tls = options.cert and options.client_ca
-    peer = f"{'https' if peers_have_tls else 'http'}://{options.host}:{peer_port}"
+    peer = f"{'https' if peers_have_tls else 'http'}://{_HOST}:{peer_port}"
     arguments = {
         "name": options.name,
         "data-dir": str(options.data_dir),
@@ -251,8 +249,8 @@ def _arguments(
         "initial-cluster": options.cluster or f"{options.name}={peer}",
         "auto-compaction-mode": "periodic",
         "auto-compaction-retention": options.history,
-        "quota-backend-bytes": str(options.quota_bytes),
-        "snapshot-count": str(options.snapshot_count),
+        "quota-backend-bytes": str(_QUOTA),
+        "snapshot-count": str(_SNAPSHOT_COUNT),
         "backend-batch-interval": _NEVER,
         "log-level": "warn",
         **consistency_checks(version),
@@ -282,7 +280,7 @@ async def _answers(options: EmbeddedEtcdOptions, endpoint: str, port: int) -> bo
     With TLS, a request would need a client certificate, which this object may not have.
     """
     if options.cert:
-        return not can_listen(options.host, port)
+        return not can_listen(_HOST, port)
     store = EtcdStore(EtcdOptions((endpoint,), request_timeout=1.0))
     try:
         await store.get("health")

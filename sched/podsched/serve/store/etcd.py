@@ -39,10 +39,6 @@ from podsched.serve.store.wire import (
 
 __all__ = ["EtcdOptions", "EtcdStore", "connect"]
 
-GROUP_WRITES = 120
-"""Writes per group: throughput hardly grows beyond, and 8 operations of etcd's default
-max-txn-ops of 128 are left to each."""
-
 
 async def connect(options: EtcdOptions) -> EtcdStore:
     """Open a store; raises ``Unavailable`` if no endpoint answers, ``Unauthorized`` if refused."""
@@ -60,12 +56,7 @@ class EtcdStore:
 
     def __init__(self, options: EtcdOptions) -> None:
         self._endpoints = Endpoints(options, lambda: self._group_commit.elects())
-        limits = GroupLimits(
-            max_writes=GROUP_WRITES,
-            max_txn_ops=options.max_txn_ops,
-            max_bytes=options.max_request_bytes * 2 // 3,  # room for etcd's own framing
-        )
-        self._group_commit = GroupCommit(self._commit, encode_write, limits)
+        self._group_commit = GroupCommit(self._commit, encode_write, GroupLimits())
 
     @property
     def raft_term(self) -> int:

@@ -107,9 +107,11 @@ class Pace:
 class GroupLimits(NamedTuple):
     """The limits of one etcd transaction.
 
+    max_writes: throughput hardly grows beyond.
     max_txn_ops: etcd's --max-txn-ops. It counts the outer operations plus those of the widest
         nested transaction, so 128 permits 120 writes of up to 8 compares, puts or deletes each.
-    max_bytes: of the whole request. A single larger write is sent alone, and etcd may refuse it.
+    max_bytes: of the whole request; two thirds of etcd's --max-request-bytes, for its framing. A
+        single larger write is sent alone, and etcd may refuse it.
     """
 
     max_writes: int = 120

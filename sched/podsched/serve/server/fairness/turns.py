@@ -41,7 +41,7 @@ _GAP, _LONGEST_GAP = 0.0015, 0.03
 #: before a single round has.
 _QUIET_ROUNDS: Final = 4
 #: Writes that a competing flow sends to the store at once: one group commit
-#: (``store.etcd.GROUP_WRITES``).
+#: (``store.groupcommit.GroupLimits``).
 _SHORT_BATCH: Final = 120
 #: Max concurrent batches at the store of flows that use much, and max concurrent single writes. A
 #: write takes 10 to 30 ms on a busy machine: with two, a client that created 100 pods a second
