@@ -116,9 +116,8 @@ def _listed(group: str, version: str) -> Iterator[_Listed]:
     for found in resources.values():
         kind, below = found.kind, tuple(found.subresources.values())
         names = (found.plural, found.singular, kind.name)
-        yield _Listed(
-            *names, kind.namespaced, found.verbs, kind.short_names, found.categories, below
-        )
+        categories = ("all",) if kind.in_all else ()
+        yield _Listed(*names, kind.namespaced, kind.verbs, kind.short_names, categories, below)
 
 
 def _versions(name: str) -> list[str]:

@@ -130,10 +130,10 @@ def _operations(resource: Resource) -> dict[str, Any]:
     namespaced = f"{base}/namespaces/{{namespace}}/{plural}"
     home = namespaced if resource.kind.namespaced else f"{base}/{plural}"
     collection = ("list", "create", "deletecollection")
-    found = {home: _item(resource, [verb for verb in resource.verbs if verb in collection])}
+    found = {home: _item(resource, [verb for verb in resource.kind.verbs if verb in collection])}
     if resource.kind.namespaced:
         found[f"{base}/{plural}"] = _item(resource, ["list"])
-    own = [verb for verb in resource.verbs if verb in ("get", "update", "patch", "delete")]
+    own = [verb for verb in resource.kind.verbs if verb in ("get", "update", "patch", "delete")]
     found[f"{home}/{{name}}"] = _item(resource, own)
     for sub in resource.subresources.values():
         if sub.name == "status":

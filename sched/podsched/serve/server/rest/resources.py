@@ -49,9 +49,7 @@ class Resource:
     kind: Kind
     group: str
     version: str
-    verbs: tuple[str, ...]
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
-    categories: tuple[str, ...] = ()
     show: Convert = _unchanged
     hide: Convert = _unchanged
 
@@ -104,8 +102,7 @@ def _resource(kind: Kind) -> Resource:
     group, _, version = kind.api_version.rpartition("/")
     proxy = Subresource("proxy", PASSED_ON["proxy"], kind=f"{kind.name}ProxyOptions")
     subresources = {name: {**_SUBRESOURCES, "proxy": proxy}[name] for name in names}
-    categories = ("all",) if kind.in_all else ()
-    return Resource(kind, group, version, kind.verbs, subresources, categories)
+    return Resource(kind, group, version, subresources)
 
 
 #: The fields of Events that events.k8s.io/v1 names otherwise than core/v1.
@@ -130,7 +127,7 @@ def _new_events(event: Kind) -> Resource:
     def hide(content: dict[str, Any]) -> dict[str, Any]:
         return {OLD_NAMES.get(name, name): value for name, value in content.items()}
 
-    return Resource(event, EVENTS_GROUP, "v1", event.verbs, show=show, hide=hide)
+    return Resource(event, EVENTS_GROUP, "v1", show=show, hide=hide)
 
 
 def _in_former_version(resource: Resource) -> Resource:

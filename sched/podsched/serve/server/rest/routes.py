@@ -81,7 +81,8 @@ def _target_of(request: Request, resources: Mapping[str, Resource], rest: Sequen
     if resource.kind.namespaced and not namespace:
         raise no_such_resource()
     if len(rest) == 2:
-        return Target(resource, _verb(_OF_OBJECTS, request, resource.verbs), namespace, rest[1])
+        verb = _verb(_OF_OBJECTS, request, resource.kind.verbs)
+        return Target(resource, verb, namespace, rest[1])
     subresource = resource.subresources.get(rest[2])
     if subresource is None:
         raise no_such_resource()
@@ -99,7 +100,7 @@ def _bindings(request: Request, pods: Resource, namespace: str, rest: Sequence[s
 
 
 def _collection(request: Request, resource: Resource, namespace: str) -> Target:
-    verb = _verb(_OF_COLLECTIONS, request, resource.verbs)
+    verb = _verb(_OF_COLLECTIONS, request, resource.kind.verbs)
     if resource.kind.namespaced and not namespace and verb != "list":
         raise method_not_allowed()
     if verb == "list" and flag(request.query, "watch"):
