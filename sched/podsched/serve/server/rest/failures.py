@@ -211,7 +211,5 @@ def failure(error: ApiError) -> Answer:
     encoded = encode(body)
     if len(encoded) > _MAX_BYTES:
         encoded = encode({**body, "message": short(body["message"]), "details": {}})
-    headers = {}
-    if error.retry_after:
-        headers["Retry-After"] = str(math.ceil(error.retry_after))
+    headers = {"Retry-After": str(math.ceil(error.retry_after))} if error.retry_after else {}
     return Answer(encoded, int(body["code"]), headers=headers)
