@@ -77,6 +77,61 @@ def test_workloads_stand_for_their_pods(sched: Commands, cluster: str, tmp_path:
     assert "unbound immediate PersistentVolumeClaims" in result["pods"][3]["message"]
 
 
+STORAGE_CLASS = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+                 "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner",
+                 "volumeBindingMode": "WaitForFirstConsumer"}  # fmt: skip
+CLAIM = {"storageClassName": "local", "accessModes": ["ReadWriteOnce"],
+         "resources": {"requests": {"storage": "1Gi"}}}  # fmt: skip
+
+
+def in_zone(name: str) -> dict[str, Any]:
+    """A node in the zone of its name."""
+    made = node(name)
+    made["metadata"]["labels"] = {"zone": name}
+    return made
+
+
+def volume_on(node_name: str) -> dict[str, Any]:
+    zone = {"key": "zone", "operator": "In", "values": [node_name]}
+    spec = {"storageClassName": "local", "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"}, "local": {"path": "/data"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}}  # fmt: skip
+    return {"apiVersion": "v1", "kind": "PersistentVolume",
+            "metadata": {"name": f"volume-{node_name}"}, "spec": spec}  # fmt: skip
+
+
+def database() -> dict[str, Any]:
+    templates = [{"metadata": {"name": "data"}, "spec": CLAIM}]
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"},
+            "spec": {"template": {"spec": pod("x")["spec"]},
+                     "volumeClaimTemplates": templates}}  # fmt: skip
+
+
+def test_new_volumes_can_be_bound(sched: Commands, tmp_path: Path) -> None:
+    nodes = written(tmp_path / "nodes.json", in_zone("a"), in_zone("b"), STORAGE_CLASS)
+    file = written(tmp_path / "db.json", volume_on("b"), database())
+    result = json.loads(sched.ok("simulate", "-f", nodes, "--pod", file, "-o", "json"))
+    assert result["pods"][0]["node"] == "b"
+
+
+@pytest.mark.parametrize("question", ["simulate --pod", "capacity --pod"])
+def test_pods_of_a_set_keep_the_volumes_that_they_have(
+    sched: Commands, tmp_path: Path, question: str
+) -> None:
+    volume, claim = volume_on("b"), {"name": "data-db-0", "namespace": "default", "uid": "u"}
+    volume["spec"]["claimRef"] = claim
+    volume["status"] = {"phase": "Bound"}
+    bound = {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+             "metadata": claim | {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+             "spec": {**CLAIM, "volumeName": "volume-b"}, "status": {"phase": "Bound"}}  # fmt: skip
+    items = [in_zone("a"), in_zone("b"), STORAGE_CLASS, volume, bound]
+    there = written(tmp_path / "there.json", *items)
+    file = written(tmp_path / "db.json", volume_on("b"), database())
+    result = json.loads(sched.ok(*question.split(), file, "-f", there, "-o", "json"))
+    where = result["nodes"] if "nodes" in result else {one["node"]: 1 for one in result["pods"]}
+    assert where == {"b": 4 if "nodes" in result else 1}
+
+
 def test_a_mistake_in_a_template_is_reported_once(
     sched: Commands, cluster: str, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from podsched.ask.whatif.capacity import Capacity, Group, by_group, by_zone, gro
 from podsched.ask.whatif.capacity import capacity as capacity_for
 from podsched.ask.whatif.headroom import Headroom
 from podsched.ask.whatif.headroom import headroom as headroom_of
-from podsched.cli.cluster_source import QuestionFlags, admit
+from podsched.cli.cluster_source import QuestionFlags, admit, after_applying
 from podsched.cli.config import read_config
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
@@ -64,7 +64,7 @@ def capacity(given: _Flags) -> None:
         fail("give the pod with -f FILE, or with --pod FILE if -f has the cluster", USAGE)
     source = given.source(files if given.pod_file else ())
     workload = read_workloads([given.pod_file or files[0]], 1)
-    objects = [*source.objects(), *workload.others]
+    objects = after_applying(source.objects(), workload.others)
     pod = workload.pods[0]
     pod.spec.node_name = ""
     name = key_of(pod)

@@ -9,15 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from podsched.api.defaulting import default_object
-from podsched.api.kinds import KINDS, UNDECIDING_KINDS, WATCHED_KINDS
-from podsched.api.objects import AnyObject, LimitRange, Pod, PodStatus, PriorityClass, RuntimeClass
+from podsched.api.kinds import KINDS, UNDECIDING_KINDS, WATCHED_KINDS, kind_of
+from podsched.api.manifest import apply_merge_patch
+from podsched.api.objects import (
+    AnyObject,
+    LimitRange,
+    PersistentVolume,
+    Pod,
+    PodStatus,
+    PriorityClass,
+    RuntimeClass,
+    object_key,
+)
 from podsched.api.pod_admission import admit_pod
 from podsched.api.priorities import PriorityClasses
 from podsched.api.validation import validate
 from podsched.cli.client import ServerFlags, with_client
 from podsched.cli.errors import USAGE, fail, warn
 from podsched.cli.kubernetes import access_or_fail, read_cluster
-from podsched.cli.manifests import read_known
+from podsched.cli.manifests import merge_patch_of, read_known
 from podsched.cli.options import Form
 from podsched.config.flags import flag
 from podsched.lib.counted import counted
@@ -92,6 +102,18 @@ def objects_in_files(filenames: Sequence[str]) -> list[AnyObject]:
     return found.objects
 
 
+def after_applying(objects: Sequence[AnyObject], manifests: Sequence[AnyObject]) -> list[AnyObject]:
+    """Return the cluster's objects after manifests are applied: existing ones keep their status."""
+    found = {(kind_of(obj).name, object_key(obj)): obj for obj in objects}
+    for manifest in manifests:
+        name = kind_of(manifest).name, object_key(manifest)
+        there = found.get(name)
+        if there is not None:
+            manifest = apply_merge_patch(there, merge_patch_of(manifest)).message
+        found[name] = manifest
+    return list(found.values())
+
+
 async def all_objects(client: ApiClient) -> list[AnyObject]:
     """Return all objects of an API server that decisions may read. Raises ClientError."""
     found: list[AnyObject] = []
@@ -144,4 +166,6 @@ def _default(objects: Sequence[AnyObject], always: Collection[int]) -> list[Any]
         if isinstance(obj, Pod):
             # Defaulting resets the status, as for a pod being created; these may be running.
             obj.status.CopyFrom(status)
+        elif isinstance(obj, PersistentVolume) and not obj.spec.claim_ref.uid:
+            obj.status.phase = "Available"  # The volume controller makes it so.
     return problems

@@ -26,7 +26,7 @@ from podsched.api.queue_labels import QUEUE_NAME
 from podsched.ask.whatif.deciding import Outcome
 from podsched.ask.whatif.evacuation import Move, MoveOutcome, Report, Scenario, play
 from podsched.ask.whatif.world import World
-from podsched.cli.cluster_source import admit
+from podsched.cli.cluster_source import admit, after_applying
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
 from podsched.cli.manifests import read_known
@@ -108,7 +108,8 @@ def what_if(
     new_nodes = [node for node, _ in added]
     taken = set(map(key_of, workload.pods))
     objects = [o for o in objects if not (isinstance(o, Pod) and key_of(o) in taken)]
-    objects += [*workload.others, *(piece for _, slices in added for piece in slices)]
+    objects = after_applying(objects, workload.others)
+    objects += [piece for _, slices in added for piece in slices]
     for pod in workload.pods:
         pod.spec.node_name = ""  # It may have been read from a cluster where it runs.
     admit([*objects, *new_nodes], workload.pods)
