@@ -73,6 +73,20 @@ def test_pods_that_got_a_node_before_it_came_between(deciding: DecisionRecord) -
     assert answer.decision.pods_between_count == 2
 
 
+def test_a_node_that_was_refused_to_the_whole_group_was_given_to_nobody(
+    deciding: DecisionRecord,
+) -> None:
+    refused = {"outcome": "Unschedulable", "message": "waiting for minCount pods"}
+    mine, other = record(3, node="a", attempt=1, **refused), record(4, "other", "b", **refused)
+    later = record(12, node="a", attempt=3, **refused)
+    answer = bound()
+    answer.attempts.add(number=1)
+    add_record(answer, Recorded([mine, deciding, later], [mine, other, deciding]), {})
+    assert answer.decision.pods_between_count == 0
+    assert answer.decision.attempts == 2
+    assert answer.attempts[0].message == "waiting for minCount pods"
+
+
 def test_what_was_not_recorded_is_said() -> None:
     answer = bound()
     add_record(answer, Recorded(), {})

@@ -8,6 +8,7 @@ from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from podsched.term.cycle.outcomes import SCHEDULED
 from podsched.v1.decisions_pb2 import DecisionRecord
 from podsched.v1.scheduling_pb2 import (
     Attempt,
@@ -40,8 +41,13 @@ class Recorded:
 
     @property
     def deciding(self) -> DecisionRecord | None:
-        """The latest decision that chose a node."""
-        return next((r for r in reversed(self.decisions) if r.node_name), None)
+        """The latest decision that gave the pod a node."""
+        return next(filter(_gave_node, reversed(self.decisions)), None)
+
+
+def _gave_node(record: DecisionRecord) -> bool:
+    """Whether the chosen node was not refused afterwards, such as for the pod's whole group."""
+    return bool(record.node_name) and record.outcome in ("", SCHEDULED)
 
 
 def add_record(answer: Explanation, recorded: Recorded, weights: Mapping[str, int]) -> None:
@@ -66,11 +72,9 @@ def add_record(answer: Explanation, recorded: Recorded, weights: Mapping[str, in
 
 def _add_messages(answer: Explanation, decisions: Iterable[DecisionRecord]) -> None:
     """Add the recorded messages to the attempts that the queue has kept."""
-    by_number = {record.attempt: record for record in decisions if not record.node_name}
+    messages = {record.attempt: record.message for record in decisions}
     for attempt in answer.attempts:
-        record = by_number.get(attempt.number)
-        if record is not None and record.message:
-            attempt.message = record.message
+        attempt.message = messages.get(attempt.number) or attempt.message
 
 
 def _failures(decisions: Iterable[DecisionRecord], deciding: DecisionRecord) -> Iterable[Attempt]:
@@ -86,7 +90,7 @@ def _failures(decisions: Iterable[DecisionRecord], deciding: DecisionRecord) -> 
 
 
 def _facts(record: DecisionRecord, recorded: Recorded) -> DecisionFacts:
-    earlier = [r for r in recorded.meanwhile if r.number < record.number and r.node_name]
+    earlier = [r for r in recorded.meanwhile if r.number < record.number and _gave_node(r)]
     return DecisionFacts(
         replica=record.replica,
         term=record.term,
