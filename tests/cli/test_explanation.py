@@ -51,3 +51,12 @@ def test_the_members_of_a_missing_group_that_have_a_node_do_not_wait_for_it() ->
     said = " ".join(" ".join(explanation_lines(answer, 0.0)).split())
     missing = "big: does not exist; 3 members, 2 with a node; those without one wait for it"
     assert missing in said
+
+
+def test_one_member_is_not_in_the_plural() -> None:
+    answer = Explanation()
+    answer.pod_group.name, answer.pod_group.members, answer.pod_group.all_domains = "one", 1, 2
+    answer.pod_group.domains.add(name="a", nodes=1)
+    text = " ".join(" ".join(explanation_lines(answer, 0.0)).split())
+    assert "1 member, 0 with a node" in text
+    assert "and 1 more domain" in text and "domains" not in text

@@ -61,7 +61,7 @@ def test_what_is_deleted_or_has_ended_is_not_shown() -> None:
     assert [row[0] for row in node_rows(view, "cpu")[1:]] == ["b"]
     assert [row[0] for row in pod_rows(view, "name", 100.0)[1:]] == ["default/y", "default/z"]
     put(view, pod("y", "a"), deleted=True)
-    assert summary(view) == "1 nodes, 1 ready; 2 pods, 1 waiting"
+    assert summary(view) == "1 node, 1 ready; 2 pods, 1 waiting"
 
 
 def test_waiting_pods_are_counted_by_what_they_wait_for() -> None:

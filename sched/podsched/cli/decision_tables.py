@@ -8,6 +8,7 @@ from datetime import datetime
 from podsched.api.columns import NONE, Column
 from podsched.api.objects import Timestamp, seconds_of
 from podsched.cli.printers import Table, aligned, terminal_width, wrapped
+from podsched.lib.counted import counted
 from podsched.v1.decisions_pb2 import DecisionRecord
 
 #: Width of a label with its indentation.
@@ -71,7 +72,7 @@ def at_length(record: DecisionRecord) -> list[str]:
         what = f"shadow; bound to {record.bound_node}"
     day = datetime.fromtimestamp(seconds_of(record.decided_time)).date()
     waited = duration(_between(record.queued_time, record.popped_time))
-    alike = f", with {record.together - 1} others alike" if record.together > 1 else ""
+    alike = f", with {counted(record.together - 1, 'other')} alike" if record.together > 1 else ""
     parts = [
         ("decided", f"{day} {clock(record.decided_time)} in {duration(record.seconds)}, "
                     f"waited {waited}{_ending(record)}"),
@@ -82,7 +83,7 @@ def at_length(record: DecisionRecord) -> list[str]:
         ("message", record.message),
     ]  # fmt: skip
     if record.nominated_node:
-        victims = f", {record.victims} victims" if record.victims else ""
+        victims = f", {counted(record.victims, 'victim')}" if record.victims else ""
         parts.append(("nominated", record.nominated_node + victims))
     parts.append(("node", _chosen(record)))
     slowest = sorted(record.plugin_seconds.items(), key=lambda item: -item[1])

@@ -26,6 +26,7 @@ from podsched.cli.output import say
 from podsched.cli.printers import Table
 from podsched.config.durations import parse_duration
 from podsched.config.flags import flag
+from podsched.lib.counted import counted
 from podsched.serve.client.api_client import ApiClient
 from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsRequest, NodeTotal
 
@@ -121,7 +122,7 @@ def decisions(
         found = await look(request)
         if given.export_to is not None:
             count = export(found, given.export_to)
-            say(f"{count} decisions written to {given.export_to}", error=True)
+            say(f"{counted(count, 'decision')} written to {given.export_to}", error=True)
             return
         if found:
             view.show(found)

@@ -82,7 +82,7 @@ def _domains(group: PodGroupStanding) -> list[str]:
     lines = [f"  {line}" for line in aligned(rows)]
     hidden = group.all_domains - len(group.domains)
     if hidden > 0:
-        lines.append(f"  and {hidden} more domains")
+        lines.append(f"  and {counted(hidden, 'more domain')}")
     misfit = group.domains[0].misfit
     if misfit.name:
         lines += _row(group.domains[0].name or "Misfit", f"{misfit.name}: {misfit.message}")
@@ -150,7 +150,7 @@ def _admission(admission: QueueAdmission) -> list[str]:
 
 
 def _pod_group(group: PodGroupStanding) -> list[str]:
-    counts = f"{group.members} members, {group.with_node} with a node"
+    counts = f"{counted(group.members, 'member')}, {group.with_node:,} with a node"
     if not group.exists:
         waits = "those without one wait for it"
         return _row("Group", f"{group.name}: does not exist; {counts}; {waits}")
@@ -236,7 +236,7 @@ def _decision(answer: Explanation, now: float) -> list[str]:
     at = made.time.ToMilliseconds() / 1000
     term = f", term {made.term}" if made.term else ""
     lines = _row("Decided", f"{age(now - at)} ago by {made.replica}{term}, attempt {made.attempts}")
-    together = f" together with {made.together - 1:,} others" if made.together > 1 else ""
+    together = f" together with {counted(made.together - 1, 'other')}" if made.together > 1 else ""
     spent = f"{made.decided_seconds * 1000:.2f} ms{together}"
     lines += _row("Took", f"{made.waited_seconds:.3f} s in the queue, then {spent}")
     evaluated = f"{made.evaluated_nodes:,} evaluated, {made.feasible_nodes:,} of them fit"

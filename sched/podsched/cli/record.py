@@ -25,6 +25,7 @@ from podsched.config.load import to_public
 from podsched.lab.replay.capture import INTERRUPTED, RECORDED_KINDS, TIME_IS_UP, Capture
 from podsched.lab.replay.decision_capture import DecisionCapture
 from podsched.lab.replay.recording import RecordingWriter
+from podsched.lib.counted import counted
 from podsched.lib.tasks import in_background
 from podsched.serve.client.api_client import ApiClient
 
@@ -122,8 +123,9 @@ class _Recorder:
         self.writer.close(clock(), why, progress.revision)
         self.done = True
         say(
-            f"{self.file}: {progress.objects:,} objects, {progress.changes:,} changes and "
-            f"{progress.decisions:,} decisions in {clock():,.0f} s, "
+            f"{self.file}: {counted(progress.objects, 'object')}, "
+            f"{counted(progress.changes, 'change')} and "
+            f"{counted(progress.decisions, 'decision')} in {clock():,.0f} s, "
             f"{self.writer.size / 1024:,.0f} KiB"
         )
         if following is not None and following.problem:

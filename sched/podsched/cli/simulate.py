@@ -323,7 +323,7 @@ def _print_preemption(preemption: dict[str, Any]) -> None:
     for node, candidate in sorted(preemption.get("candidates", {}).items()):
         if node != selected:
             violations = candidate.get("pdbViolations", 0)
-            extra = f" ({violations} PDB violations)" if violations else ""
+            extra = f" ({counted(violations, 'PDB violation')})" if violations else ""
             say(f"  alternative: {node}, evicting {', '.join(candidate['victims'])}{extra}")
 
 

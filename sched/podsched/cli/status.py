@@ -215,4 +215,5 @@ def status_lines(state: dict[str, Any]) -> Iterator[str]:
         yield f"Note:    {left_alone_text(kind, count)}"
     alive = (replica for replica in state["replicas"] if replica["state"] != "gone")
     if set_aside := max((replica["setAside"] for replica in alive), default=0):
-        yield f"Ignored: {set_aside} objects that cannot be used; the replicas' logs name them"
+        objects = counted(set_aside, "object")
+        yield f"Ignored: {objects} that cannot be used; the replicas' logs name them"

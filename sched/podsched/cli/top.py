@@ -23,6 +23,7 @@ from podsched.cli.printers import wrapped
 from podsched.cli.redraw import is_terminal, redrawn
 from podsched.config.flags import flag
 from podsched.lib.ages import age
+from podsched.lib.counted import counted
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import Compacted
 from podsched.serve.client.object_watch import Change, ChangeType, watch_objects
@@ -82,7 +83,8 @@ def summary(view: View) -> str:
     """Return one line about the cluster."""
     waiting = sum(not p.spec.node_name and not is_finished(p) for p in view.pods.values())
     ready = sum(node_status(node) == "Ready" for node in view.nodes.values())
-    return f"{len(view.nodes)} nodes, {ready} ready; {len(view.pods)} pods, {waiting} waiting"
+    nodes, pods = counted(len(view.nodes), "node"), counted(len(view.pods), "pod")
+    return f"{nodes}, {ready:,} ready; {pods}, {waiting:,} waiting"
 
 
 def node_rows(view: View, order: Order) -> list[list[str]]:

@@ -286,3 +286,12 @@ def test_a_queue_that_leads_to_no_cluster_queue_is_told_alone() -> None:
     )
     assert rows == [["Queue", "default/a"]]
     assert Script("format", "explain").run("admissionRows(found)", found={}) == []
+
+
+def test_one_of_a_thing_is_not_in_the_plural() -> None:
+    script = Script("format")
+    assert script.run('[counted(1, "pod"), counted(0, "pod"), counted(1200, "pod")]') == [
+        "1 pod",
+        "0 pods",
+        "1,200 pods",
+    ]

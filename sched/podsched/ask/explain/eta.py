@@ -368,7 +368,7 @@ def add_eta(answer: Explanation, pods: Iterable[v1.Pod], pod: PodInfo, now: floa
     answer.eta.basis.append(f"Pod {found.rank} in line; room came {times} in {found.busy:.0f} s.")
     if found.waited:
         answer.eta.basis.append(
-            f"Of {found.waited} pods that had waited as long, {found.got} got a node."
+            f"{found.got} of {found.waited} pods that had waited as long got a node."
         )
 
 

@@ -1,7 +1,7 @@
 // Why a pod or a pod group waits, or a pod is where it is: an Explanation, as `sched explain -o json` prints it, drawn.
 
 import { h } from "./dom.js";
-import { age, amount, clock, count, percent } from "./format.js";
+import { age, amount, clock, count, counted, percent } from "./format.js";
 import { link } from "./panels.js";
 
 const MOST_GROUPS = 6, MOST_SCORES = 5;
@@ -51,7 +51,7 @@ function queue(standing) {
   const words = [`in the ${standing.queue} queue`];
   if (standing.attempts) words.push(`tried ${standing.attempts === 1 ? "once" : `${count(standing.attempts)} times`}`);
   if (standing.backoffLeftSeconds) words.push(`backs off for another ${age(standing.backoffLeftSeconds)}`);
-  if (standing.ahead) words.push(`${count(standing.ahead)} pods ahead`);
+  if (standing.ahead) words.push(`${counted(standing.ahead, "pod")} ahead`);
   if (standing.gatingPlugin) words.push(`kept by ${standing.gatingPlugin}`);
   return h("p", {}, `It is ${words.join(", ")}.`);
 }
@@ -124,7 +124,7 @@ function groups(all, open) {
   const rows = all.slice(0, MOST_GROUPS).map((group) =>
     h("li", {}, h("b", {}, `${count(group.nodes ?? 0)} `), (group.reasons ?? []).join(", ") || group.plugin, ...(group.shortfalls ?? []).map((one) => shortfall(one, open)), h("span", { class: "muted" }, group.examples?.length ? ` · ${group.examples.slice(0, 3).join(", ")}${(group.nodes ?? 0) > 3 ? " …" : ""}` : "")));
   const more = all.length - rows.length;
-  return part("By how much they miss", h("ul", { class: "plain" }, ...rows), more > 0 ? h("p", { class: "muted small" }, `and ${count(more)} more groups`) : null);
+  return part("By how much they miss", h("ul", { class: "plain" }, ...rows), more > 0 ? h("p", { class: "muted small" }, `and ${counted(more, "more group")}`) : null);
 }
 
 function shortfall(one, open) {
@@ -149,9 +149,9 @@ function preemption(found, open) {
   if (!found) return null;
   const candidates = (found.candidates ?? []).slice(0, 3).map((one) => {
     const victims = (one.victims ?? []).map((pod) => pod.name).slice(0, 4).join(", ");
-    return h("li", {}, link(one.node, () => open("node", one.node)), ` by removing ${victims}${one.moreVictims ? ` and ${count(one.moreVictims)} more` : ""}${one.pdbViolations ? `, against ${count(one.pdbViolations)} budgets` : ""}`);
+    return h("li", {}, link(one.node, () => open("node", one.node)), ` by removing ${victims}${one.moreVictims ? ` and ${count(one.moreVictims)} more` : ""}${one.pdbViolations ? `, against the budgets of ${counted(one.pdbViolations, "victim")}` : ""}`);
   });
-  const says = found.reason || (found.candidateNodes ? `It can make room on ${count(found.candidateNodes)} nodes.` : found.eligible ? "It finds no node on which it would help." : "");
+  const says = found.reason || (found.candidateNodes ? `It can make room on ${counted(found.candidateNodes, "node")}.` : found.eligible ? "It finds no node on which it would help." : "");
   if (!says && !candidates.length) return null;
   return part("Preemption", h("p", {}, says), candidates.length ? h("ul", { class: "plain" }, ...candidates) : null);
 }
@@ -178,8 +178,8 @@ function decision(found) {
   const when = found.time ? ` at ${clock(Date.parse(found.time) / 1000)}` : "";
   const by = found.replica ? `, by ${found.replica}${found.term ? ` in term ${found.term}` : ""}${when}` : when;
   const others = found.podsBetweenCount ?? 0;
-  const between = others ? ` ${others > 0 ? count(others) : "Very many"} other pods got a node while it waited.` : "";
-  return part("The decision", h("p", {}, `${found.nodeName} of ${count(found.feasibleNodes ?? 0)} nodes that fit${by}.${between}`));
+  const between = others ? ` ${others > 0 ? counted(others, "other pod") : "Very many other pods"} got a node while it waited.` : "";
+  return part("The decision", h("p", {}, `${found.nodeName} of ${counted(found.feasibleNodes ?? 0, "node")} that fit${by}.${between}`));
 }
 
 function answered(by) {

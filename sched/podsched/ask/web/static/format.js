@@ -2,6 +2,9 @@
 
 export const count = (number) => String(number).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 
+/** A number and its noun, in the plural unless the number is 1. */
+export const counted = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+
 /** A share in percent, never rounded to a bound that it has not reached: 99.7 % is no 100 %. */
 export function percent(share) {
   if (!Number.isFinite(share)) return "–";
