@@ -93,9 +93,10 @@ def in_zone(name: str) -> dict[str, Any]:
 
 def volume_on(node_name: str) -> dict[str, Any]:
     zone = {"key": "zone", "operator": "In", "values": [node_name]}
+    terms = [{"matchExpressions": [zone]}]
     spec = {"storageClassName": "local", "accessModes": ["ReadWriteOnce"],
             "capacity": {"storage": "1Gi"}, "local": {"path": "/data"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}}  # fmt: skip
+            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}  # fmt: skip
     return {"apiVersion": "v1", "kind": "PersistentVolume",
             "metadata": {"name": f"volume-{node_name}"}, "spec": spec}  # fmt: skip
 
