@@ -235,3 +235,40 @@ async def test_a_gang_is_one_line_that_opens_its_members_and_why_it_waits(pages:
             await tab.look(width, 844, dark=True)
             await tab.until(f"document.documentElement.scrollWidth <= {width}")
         assert tab.problems == []
+
+
+@needs_chromium
+async def test_the_longest_names_stay_inside_the_page(pages: Pages) -> None:
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "s" * 63}}
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": f"{'n' * 63}." * 3 + "n" * 61},
+        "status": {"allocatable": {"cpu": "32", "pods": "9", f"example.com/{'r' * 63}": "9"}},
+    }
+    wide, there = pod("w" * 253, "64"), pod("t" * 253, "1")
+    there.spec.node_name = node["metadata"]["name"]
+    with Client(pages.cluster.server) as client:
+        for manifest in (space, node):
+            client.create(from_manifest(manifest).message)
+        for each in (wide, there):
+            each.metadata.namespace = "s" * 63
+            client.create(each)
+    async with browser() as tab:
+        await tab.open(pages.api_server)
+        line = "[...document.querySelectorAll('#pending-list button')]"
+        await tab.until(f"{line}.some((name) => name.textContent.includes('www'))")
+        await tab.run(f"{line}.find((name) => name.textContent.includes('www')).click()")
+        await tab.until("document.querySelectorAll('#detail .part li').length > 0")
+        outside = (
+            "[...document.querySelectorAll('main *')].filter((one) => !one.closest('svg')"
+            " && one.getBoundingClientRect().right > innerWidth).map((one) => one.outerHTML)"
+        )
+        for width in (390, 1280):
+            await tab.look(width, 844)
+            await tab.until(f"document.documentElement.scrollWidth <= {width}")
+            assert await tab.run(outside) == []
+            detail = "document.getElementById('detail')"
+            assert await tab.run(f"{detail}.scrollWidth <= {detail}.clientWidth")
+        assert await tab.run("document.getElementById('find').clientWidth > 100")
+        assert tab.problems == []
