@@ -43,6 +43,7 @@ from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2
 from support.engine_world import node, pod
 from support.no_actors import NoActors
+from support.queues import cluster_queue, flavor, gang
 from support.term_world import LOCK, WALL, TermWorld
 
 PODS = 220
@@ -245,6 +246,26 @@ class Gangs(Run):
                     world.cluster.delete("Pod", f"default/{pod.metadata.name}")
 
 
+class Queues(Run):
+    """A gang takes back quota from another one of its cohort; then a pod without a queue comes."""
+
+    async def record(self) -> None:
+        world = self.world = TermWorld([self.profile], decisions=self.log)
+        flavor(world)
+        cluster_queue(world, "lender", {"cpu": 16}, cohort="all", reclaim="Any")
+        cluster_queue(world, "borrower", {"cpu": 0}, cohort="all")
+        for number in range(2):
+            world.node(f"n{number}", cpu="4")
+        async with world.running(), recording_of(world.cluster, self.file, self.log) as writer:
+            await asyncio.sleep(0.5)
+            self.checkpoint(writer)
+            for name in ("borrower", "lender"):
+                gang(world, name, name, 2, cpu="3")
+                await asyncio.sleep(20)
+            world.pod("alone", "500m")
+            await asyncio.sleep(1)
+
+
 PACKED = {
     "profiles": [
         {
@@ -436,3 +457,13 @@ def test_a_recording_without_decisions_cannot_be_repeated(recording: Recording) 
     broken = {"term": one["term"], "number": 0}
     with pytest.raises(NotRepeatable):
         repeat(replace(recording, checkpoints=[broken]), by_default, factories())
+
+
+def test_decisions_on_pods_in_queues_are_left_out(tmp_path: Path) -> None:
+    found = recorded(tmp_path, Queues)
+    messages = [document.get("message", "") for document in found.decisions]
+    assert any("Pending the preemption" in text for text in messages), messages
+    verdict = repeat(found, by_default, factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches] == []
+    assert verdict.repeated == verdict.placed == 1
+    assert verdict.left_out == {"on pods in queues": len(messages) - 1}

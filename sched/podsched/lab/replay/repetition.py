@@ -10,7 +10,8 @@ node, numbers of evaluated and feasible nodes, scores, message, preemption. A di
 reported, and the recorded one is used for the next decisions.
 
 A checkpoint belongs to one state; a term builds another state for another configuration. Decisions
-of a state without a checkpoint, before it, or with extenders are not repeated.
+of a state without a checkpoint, before it, or with extenders are not repeated, and neither are
+those on pods in queues: what quota permitted, and its victims, are not recorded.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from podsched.lab.replay.simulation import VirtualTimeLoop, run_in_virtual_time,
 from podsched.serve.client.informer import Event, EventType
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.tracing import Tracer
+from podsched.term.admission.units import local_queue
 from podsched.term.checkpoint import restore
 from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.term.cycle.outcomes import ERROR, GONE, OVERTAKEN, REJECTED, SCHEDULED, UNSCHEDULABLE
@@ -297,17 +299,24 @@ class _Repetition:
             for place, record in enumerate(records)
             if (info := infos[record.uid]) is not None and info.uid == record.uid
         ]
-        if queued:
+        in_queue = any(map(self._is_in_queue, queued))
+        if queued and not in_queue:
             self._clock.advance(_STEP)
             await self._loop.schedule(queued, self._clock.time())
         for record in records:
-            if self._follows(record):
-                self._compare(record)
-            else:
+            if not self._follows(record):
                 self._verdict.left_out["soon after a decision that is missing"] += 1
+            elif in_queue:
+                self._verdict.left_out["on pods in queues"] += 1
+            else:
+                self._compare(record)
         for record in records:
             self._apply_outcome(record, infos[record.uid])
         self._note_evictions(decided)
+
+    def _is_in_queue(self, queued: QueuedPodInfo) -> bool:
+        cluster, pod = self._state.cache.cluster, queued.info
+        return cluster.get("LocalQueue", pod.namespace, local_queue(cluster, pod)) is not None
 
     def _dequeued(self, info: PodInfo, record: DecisionRecord, place: int) -> QueuedPodInfo:
         """Take a pod out of the queue; ``place``: among the members of its group."""
