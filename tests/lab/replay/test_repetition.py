@@ -247,12 +247,14 @@ class Gangs(Run):
 
 
 class Queues(Run):
-    """A gang takes back quota from another one of its cohort; then a pod without a queue comes."""
+    """A gang takes back nodes from another one of its cohort; then a pod without a queue comes."""
+
+    quota = 16
 
     async def record(self) -> None:
         world = self.world = TermWorld([self.profile], decisions=self.log)
         flavor(world)
-        cluster_queue(world, "lender", {"cpu": 16}, cohort="all", reclaim="Any")
+        cluster_queue(world, "lender", {"cpu": self.quota}, cohort="all", reclaim="Any")
         cluster_queue(world, "borrower", {"cpu": 0}, cohort="all")
         for number in range(2):
             world.node(f"n{number}", cpu="4")
@@ -264,6 +266,12 @@ class Queues(Run):
                 await asyncio.sleep(20)
             world.pod("alone", "500m")
             await asyncio.sleep(1)
+
+
+class QueuesWithLittleQuota(Queues):
+    """It takes back the quota, too."""
+
+    quota = 8
 
 
 PACKED = {
@@ -459,11 +467,14 @@ def test_a_recording_without_decisions_cannot_be_repeated(recording: Recording) 
         repeat(replace(recording, checkpoints=[broken]), by_default, factories())
 
 
-def test_decisions_on_pods_in_queues_are_left_out(tmp_path: Path) -> None:
-    found = recorded(tmp_path, Queues)
-    messages = [document.get("message", "") for document in found.decisions]
-    assert any("Pending the preemption" in text for text in messages), messages
+@pytest.mark.parametrize("kind", [Queues, QueuesWithLittleQuota])
+def test_decisions_on_pods_in_queues_are_recorded_and_left_out(
+    tmp_path: Path, kind: type[Run]
+) -> None:
+    found = recorded(tmp_path, kind)
+    outcomes = [(document["name"], document["outcome"]) for document in found.decisions]
+    assert outcomes[2:4] == [("lender-0", "Unschedulable"), ("lender-1", "Unschedulable")]
     verdict = repeat(found, by_default, factories())
     assert [str(mismatch) for mismatch in verdict.mismatches] == []
     assert verdict.repeated == verdict.placed == 1
-    assert verdict.left_out == {"on pods in queues": len(messages) - 1}
+    assert verdict.left_out == {"on pods in queues": len(outcomes) - 1}

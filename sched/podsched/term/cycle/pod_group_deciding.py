@@ -14,6 +14,7 @@ from podsched.decide.pod_group_members import GroupDecision
 from podsched.decide.pod_group_terms import Terms, TermsAttempt
 from podsched.decide.pod_groups_together import TogetherAttempt
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.plugin import CycleState
 from podsched.framework.pod_groups import Beside, GroupTrial, PodGroup
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status
@@ -185,7 +186,7 @@ class GroupDeciding(TermPart):
     ) -> None:
         """Note and count a decision; ``is_binding``: see ``DecisionNotes.decided``."""
         key, profile = popped.group.key, popped.runtime.scheduler_name
-        decisions = _in_order(result.decisions, popped.members)
+        decisions = _of_members(result.decisions, popped.members)
         self._notes.decided(
             profile, decisions, popped.at, began, ended, group=key, group_is_binding=is_binding
         )
@@ -241,15 +242,16 @@ class GroupDeciding(TermPart):
         return known is not None and known.uid == pod.uid and not known.pod.spec.node_name
 
 
-def _in_order(
+def _of_members(
     decisions: Sequence[Decision], members: Sequence[QueuedPodInfo]
 ) -> Sequence[Decision]:
-    """Return decisions in the order of the members; the last pass may have had another order.
+    """Return a decision for each member in their order; the last pass may have had another order.
 
-    The decision log keeps this order, so that the decision can be repeated from it.
+    The decision log keeps this order, so that the decision can be repeated from it. No node was
+    evaluated for a member without a decision, such as one whose victims must leave for its quota.
     """
-    order = {queued.info.uid: place for place, queued in enumerate(members)}
-    return sorted(decisions, key=lambda decision: order[decision.queued.info.uid])
+    known = {decision.queued.info.uid: decision for decision in decisions}
+    return [known.get(one.info.uid) or Decision(one, CycleState()) for one in members]
 
 
 def _result_label(result: GroupDecision) -> str:
