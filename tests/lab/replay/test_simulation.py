@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,40 @@ def test_pods_end_with_their_node(script: Script) -> None:
         ("n2", 9.0),
     ]
     assert [(span.name, span.ends) for span in found.nodes] == [("n2", 9.0), ("n1", 20.0)]
+
+
+LOCAL = {"storageClassName": "local", "accessModes": ["ReadWriteOnce"]}
+STORAGE_CLASS = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "local", "uid": "uid-class"},
+    "provisioner": "kubernetes.io/no-provisioner",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+VOLUME = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolume",
+    "metadata": {"name": "disk", "uid": "uid-disk"},
+    "spec": {**LOCAL, "capacity": {"storage": "1Gi"}},
+    "status": {"phase": "Available"},
+}
+CLAIM = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "data", "namespace": "default", "uid": "uid-data"},
+    "spec": {**LOCAL, "resources": {"requests": {"storage": "1Gi"}}},
+}
+
+
+def test_a_pod_is_bound_when_the_recorded_controller_has_bound_its_volume(tmp_path: Path) -> None:
+    objects = [from_manifest(item).message for item in (STORAGE_CLASS, VOLUME, CLAIM)]
+    script = Script(tmp_path / "a.rec", a_node("n1"), *objects)
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    bound = deepcopy(CLAIM)
+    bound["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}  # type: ignore[index]
+    bound["spec"]["volumeName"] = "disk"  # type: ignore[index]
+    script.added(1.0, a_pod("a", volumes=volumes)).modified(5.0, from_manifest(bound).message)
+    assert simulated(script.ended(20.0)).pods["uid-a"].bound == pytest.approx(5.0, abs=0.1)
 
 
 QUEUES = [

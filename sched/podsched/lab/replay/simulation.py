@@ -207,7 +207,7 @@ def scheduling_loop(
             recorder=EventRecorder(_no_events, "replay", wall=asyncio.get_running_loop().time),
             meter=meter,
             settings=_SETTINGS,
-            changes=changes or Changes(),
+            changes=Changes() if changes is None else changes,
             decisions=decisions,
         )
     )
