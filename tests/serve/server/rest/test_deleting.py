@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from podsched.api.etcd_keys import object_key
@@ -54,3 +56,13 @@ async def test_of_a_collection_no_more_are_deleted_than_the_limit_says(
     assert [item["metadata"]["name"] for item in (await kube.get(pods)).json["items"]] == ["c"]
     await kube.request("DELETE", f"{pods}?limit=2&continue={first['metadata']['continue']}")
     assert (await kube.get(pods)).json["items"] == []
+
+
+@pytest.mark.parametrize("grace", [2**63, -(2**63) - 1, "5"])
+async def test_a_grace_period_that_is_no_number_of_64_bits_is_refused(
+    kube: KubeClient, grace: Any
+) -> None:
+    path, options = "/api/v1/namespaces/default/pods/web", {"gracePeriodSeconds": grace}
+    assert (await kube.request("DELETE", path, options)).status == 400
+    eviction = {"metadata": {"name": "web"}, "deleteOptions": options}
+    assert (await kube.request("POST", f"{path}/eviction", eviction)).status == 400

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,8 @@ async def test_a_local_review_is_of_its_namespace(accounts: Accounts) -> None:
         (ACCESS, {"user": "a", "groups": "b"}, 400),
         (ACCESS, {"user": "a" * 2000}, 400),
         (ACCESS, {"groups": ["a"] * 1001}, 400),
+        (ACCESS, {"user": "a", "uid": 2**64}, 400),
+        (ACCESS, {"user": "a", "x": json.loads("[" * 400 + "]" * 400)}, 400),
     ],
 )
 async def test_a_review_with_a_mistake_is_refused(

@@ -11,6 +11,7 @@ from support.api_world import World
 from support.kube_client import TABLE, KubeClient
 
 REVISIONS = "/apis/apps/v1/namespaces/default/controllerrevisions"
+APPLY = {"content-type": "application/apply-patch+yaml"}
 
 
 def revision(state: dict[str, Any]) -> dict[str, Any]:
@@ -63,3 +64,11 @@ async def test_it_is_found_by_discovery(kube: KubeClient) -> None:
     found = next(each for each in listed if each["name"] == "controllerrevisions")
     assert (found["kind"], found["namespaced"]) == ("ControllerRevision", True)
     assert "controllerrevisions/status" not in [each["name"] for each in listed]
+
+
+async def test_lists_in_its_state_are_applied_whatever_their_items(kube: KubeClient) -> None:
+    path = f"{REVISIONS}/web-1?fieldManager=a"
+    applied = revision({"finalizers": [{}, [1]]})
+    for status in (201, 200):
+        answer = await kube.request("PATCH", path, applied, APPLY)
+        assert (answer.status, answer.json["data"]) == (status, applied["data"])

@@ -23,7 +23,7 @@ from podsched.serve.server.rest.failures import about, bad_request, failed_optio
 from podsched.serve.server.rest.large_bodies import parsed_body
 from podsched.serve.server.rest.media import Form, form_of
 from podsched.serve.server.rest.messages import DRY_RUN, Answer, Request, encode
-from podsched.serve.server.rest.options import ListOptions, flag, is_version, number
+from podsched.serve.server.rest.options import LARGEST, ListOptions, flag, is_version, number
 from podsched.serve.server.rest.reading import Reading
 from podsched.serve.server.rest.routes import Target
 from podsched.v1 import api_pb2 as v1
@@ -97,7 +97,7 @@ def options_of(content: dict[str, Any]) -> DeleteOptions:
     values = content.get("dryRun") or []
     good = (
         isinstance(found, dict)
-        and (grace is None or type(grace) is int)
+        and (grace is None or (type(grace) is int and -LARGEST <= grace <= LARGEST))
         and isinstance(policy, str)
         and isinstance(values, list)
     )

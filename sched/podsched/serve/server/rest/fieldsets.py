@@ -159,9 +159,10 @@ def merged(live: Any, config: Any, name: str = "") -> Any:
             result[key] = merged(live.get(key), value, key)
         return result
     if isinstance(config, list) and isinstance(live, list):
-        if name in SETS:
-            return list(dict.fromkeys([*live, *config]))
-        keys = _keys_of(name, [*live, *config])
+        both = [*live, *config]
+        if name in SETS and all(isinstance(item, str) for item in both):
+            return list(dict.fromkeys(both))
+        keys = _keys_of(name, both)
         if keys is not None:
             return _merged_items(live, config, keys)
     return config

@@ -12,7 +12,7 @@ from podsched.serve.server.rest.failures import RestError, bad_request, failed_o
 
 _FALSE: Final = frozenset({"0", "false", "f", "F", "FALSE", "False"})
 #: These numbers are int64 in Kubernetes.
-_LARGEST: Final = 2**63 - 1
+LARGEST: Final = 2**63 - 1
 _CONTINUED: Final = "resourceVersionMatch is forbidden when continue is provided"
 
 Query = Mapping[str, str]
@@ -32,8 +32,8 @@ def number(query: Query, name: str) -> int | None:
     try:
         value = int(text)
     except ValueError:
-        value = _LARGEST + 1
-    if not -_LARGEST <= value <= _LARGEST:
+        value = LARGEST + 1
+    if not -LARGEST <= value <= LARGEST:
         raise bad_request(f'{name}: Invalid value: "{text[:100]}": must be a number')
     return value
 
