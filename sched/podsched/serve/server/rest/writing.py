@@ -148,9 +148,10 @@ class Writing:
             set_kubelet_defaults(message, entry.message)
             return managed(resource, entry, message, manager)
 
+        before = await self._made_before(target, len(request.body), make)
         status = 200
         try:
-            entry = await self._rewritten(target, verb, make, dry)
+            entry = await self._rewritten(target, verb, before, dry)
         except ApiError as error:
             found_none = error.reason == "NOT_FOUND" and not target.subresource
             if not found_none or kind.name not in _CREATED_BY_UPDATE:
