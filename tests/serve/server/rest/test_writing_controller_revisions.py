@@ -35,6 +35,14 @@ async def test_what_rest_stores_is_what_grpc_reads(world: World, kube: KubeClien
     assert to_manifest(entry.message)["data"] == state
 
 
+async def test_a_number_beyond_64_bits_is_shown_as_it_is(kube: KubeClient) -> None:
+    state = {"a": 10**30, "b": -(2**63) - 1}
+    created = await kube.request("POST", REVISIONS, revision(state))
+    assert (created.status, created.json["data"]) == (201, state)
+    [listed] = (await kube.get(REVISIONS)).json["items"]
+    assert listed["data"] == state
+
+
 async def test_its_state_cannot_be_changed(world: World, kube: KubeClient) -> None:
     await kube.request("POST", REVISIONS, revision({"a": 1}))
     changed = await kube.request("PUT", f"{REVISIONS}/web-1", revision({"a": 2}))

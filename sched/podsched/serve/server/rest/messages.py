@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -23,7 +24,11 @@ MAX_BODY_BYTES: Final = 3 << 20
 
 def encode(value: Any) -> bytes:
     """Serialize as JSON."""
-    return orjson.dumps(value)
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        # A part without a schema has an integer of more than 64 bits, or more than 254 levels.
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def encode_list(head: Mapping[str, Any], items: Iterable[bytes], name: str = "items") -> bytes:
