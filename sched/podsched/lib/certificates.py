@@ -46,6 +46,7 @@ _MALFORMED = (
     TypeError,
     UnsupportedAlgorithm,
     x509.DuplicateExtension,
+    x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
 )
 
@@ -231,7 +232,7 @@ def _reading(pem: bytes, source: str) -> Iterator[list[x509.Certificate]]:
     """
     try:
         certificates = x509.load_pem_x509_certificates(pem)
-    except ValueError as error:
+    except _MALFORMED as error:
         raise CertificateError(f"{source}: no certificate in PEM format") from error
     try:
         with _any_length():
@@ -313,7 +314,7 @@ def subject_of(pem: bytes) -> Subject:
     """
     try:
         certificate = x509.load_pem_x509_certificates(pem)[0]
-    except ValueError as error:
+    except _MALFORMED as error:
         raise CertificateError("no certificate in PEM format") from error
     try:
         with _any_length():
