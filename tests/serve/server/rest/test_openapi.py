@@ -82,3 +82,14 @@ async def test_operations_say_that_the_server_validates_fields(kube: KubeClient)
 async def test_events_have_the_names_of_their_group(kube: KubeClient) -> None:
     found, _ = await schema(kube, "apis/events.k8s.io/v1", "Event")
     assert {"note", "regarding"} <= set(found["properties"])
+
+
+async def test_the_parameters_in_a_path_are_declared(kube: KubeClient) -> None:
+    """Without, the document is not OpenAPI, and generators of clients refuse it."""
+    paths = (await kube.get("/openapi/v3/api/v1")).json["paths"]
+    declared = paths["/api/v1/namespaces/{namespace}/pods/{name}"]["parameters"]
+    assert [(each["name"], each["in"], each["required"]) for each in declared] == [
+        ("namespace", "path", True),
+        ("name", "path", True),
+    ]
+    assert paths["/api/v1/nodes"]["parameters"] == []

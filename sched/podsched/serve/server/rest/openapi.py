@@ -7,6 +7,7 @@ generators. Fields have no descriptions, because protobuf does not keep comments
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -138,7 +139,14 @@ def _operations(resource: Resource) -> dict[str, Any]:
     for sub in resource.subresources.values():
         if sub.name == "status":
             found[f"{home}/{{name}}/status"] = _item(resource, list(sub.verbs))
-    return found
+    return {path: {**item, "parameters": _path_parameters(path)} for path, item in found.items()}
+
+
+def _path_parameters(path: str) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in re.findall(r"{(\w+)}", path)
+    ]
 
 
 def _item(resource: Resource, verbs: Sequence[str]) -> dict[str, Any]:
