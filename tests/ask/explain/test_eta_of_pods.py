@@ -54,3 +54,19 @@ def test_nothing_is_told_where_only_a_change_of_a_node_can_help() -> None:
     others = [bound(number, 10 * number) for number in range(1, 31)]
     assert not explained(others, "NodeAdd", "NodeUpdateNodeLabel").HasField("eta")
     assert explained(others, "NodeAdd", "AssignedPodDelete").HasField("eta")
+
+
+def test_nothing_is_told_where_the_pod_is_too_large_for_every_node() -> None:
+    others = [bound(number, 10 * number) for number in range(1, 31)]
+    waits = pod("waits", spec(), creationTimestamp=stamp(1))
+    answer = Explanation()
+    answer.wake_events.add(event="NodeAdd", plugins=["NodeAffinity", "NodeResourcesFit"])
+    answer.wake_events.add(event="PodDelete", plugins=["NodeResourcesFit"])
+    answer.groups.add(plugin="NodeAffinity", code="UnschedulableAndUnresolvable", nodes=1)
+    fit = answer.groups.add(plugin="NodeResourcesFit", code="UnschedulableAndUnresolvable", nodes=1)
+    info, now = make_pod_info(waits, PodClasses()), waits.metadata.creation_timestamp.seconds + 300
+    add_eta(answer, [*others, waits], info, now)
+    assert not answer.HasField("eta")
+    fit.code = "Unschedulable"
+    add_eta(answer, [*others, waits], info, now)
+    assert answer.HasField("eta")

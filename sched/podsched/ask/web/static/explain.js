@@ -130,7 +130,7 @@ function groups(all, open) {
 function shortfall(one, open) {
   const least = one.least ?? {}, most = one.most ?? {}, lacks = lacking(least.lacks ?? 0, one.unit);
   const range = least.lacks === most.lacks ? lacks : `${lacks} to ${lacking(most.lacks ?? 0, one.unit)}`;
-  return h("span", {}, `: lacks ${range} ${one.what}`, least.node ? [", least on ", link(least.node, () => open("node", least.node))] : null);
+  return h("span", {}, `: lacks ${one.unit === "flag" ? "" : `${range} `}${one.what}`, least.node ? [", least on ", link(least.node, () => open("node", least.node))] : null);
 }
 
 function scores(found, open) {
