@@ -33,6 +33,7 @@ NOT_HERE = {
     "rest_client_request_retries_total",
     "rest_client_rate_limiter_duration_seconds",
     "podsched_shadow_decisions_total",
+    "podsched_backfill_withdrawn_total",
     "podsched_config_reloads_total",
 }
 

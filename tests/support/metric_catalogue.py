@@ -1,33 +1,22 @@
-"""Every metric that a process of podsched has."""
+"""Every metric that a process of podsched has in /metrics."""
 
 from __future__ import annotations
 
 from podsched.telemetry import metrics
 from podsched.telemetry.former_metrics import FormerMetrics
-from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.instruments import MetricRegistry, MetricSet
 
 
 def every_metric() -> MetricRegistry:
     """Declare those of all processes, as if they were one."""
     registry = MetricRegistry()
     FormerMetrics(registry, metrics.SchedulerMetrics(registry))
-    for family in (
-        metrics.PodGroupMetrics,
-        metrics.PreemptionMetrics,
-        metrics.EvaluationMetrics,
-        metrics.BindingMetrics,
-        metrics.DecisionMetrics,
-        metrics.ShadowMetrics,
-        metrics.ConfigMetrics,
-        metrics.ElectionMetrics,
-        metrics.ClientMetrics,
-        metrics.ControllerMetrics,
-        metrics.ApiServerMetrics,
-        metrics.FlowControlMetrics,
-        metrics.ProcessMetrics,
-        metrics.BuildMetrics,
-        metrics.RegistryMetrics,
-        metrics.AgentMetrics,
-    ):
-        family(registry)
+    for declared in vars(metrics).values():
+        if (
+            isinstance(declared, type)
+            and issubclass(declared, MetricSet)
+            # HealthMetrics have a path of their own, /metrics/slis.
+            and declared not in (MetricSet, metrics.SchedulerMetrics, metrics.HealthMetrics)
+        ):
+            declared(registry)
     return registry

@@ -2,8 +2,8 @@
 
 Names, labels and buckets of ``scheduler_*``, ``rest_client_*``, ``leader_election_*`` and
 ``taint_eviction_controller_*`` are those of kube-scheduler v1.36 and its libraries. Metrics that
-Kubernetes does not have begin with ``podsched_``. An attribute has its metric's name without the
-prefix. docs/observability.md lists those of kube-scheduler that are left out, and why.
+Kubernetes does not have begin with ``podsched_``. docs/observability.md lists all, and those of
+kube-scheduler that are left out, with the reason.
 """
 
 from __future__ import annotations
