@@ -36,6 +36,7 @@ from podsched.v1 import objects_pb2 as v1
 DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
 PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
 
+#: The fields that a class keeps; plugins do not see others.
 _SPEC_FIELDS: Final = frozenset({
     "containers", "init_containers", "volumes", "priority", "preemption_policy", "scheduler_name",
     "node_selector", "affinity", "tolerations", "topology_spread_constraints", "scheduling_gates",

@@ -91,7 +91,7 @@ class Traits:
     #: ``normalize`` maps a score using only that score, the smallest and the largest. While these
     #: two stay the same, it does not run again for rows whose score did not change.
     normalizes_by_extremes: bool = False
-    #: ``projection`` depends only on the pod's class, so it is computed once per class.
+    #: ``projection`` reads only the class, not the cluster, so it is computed once per class.
     projects_class: bool = False
     #: ``projection`` depends on the containers' requests or limits. If it does not, it is computed
     #: once for all pods that differ only there (``PodShape``).
@@ -193,9 +193,13 @@ class PreEnqueuePlugin(Protocol):
 
 @runtime_checkable
 class QueueSortPlugin(Protocol):
-    """Orders activeQ: the smallest key is scheduled first."""
+    """Orders activeQ; all profiles have the same one."""
 
-    def sort_key(self, pod: QueuedPodInfo) -> tuple[Any, ...]: ...
+    def sort_key(self, pod: QueuedPodInfo) -> tuple[Any, ...]:
+        """Return the pod's key; the smallest key is scheduled first.
+
+        It is computed when the pod enters a queue or changes, so it must not depend on the time.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,16 +235,18 @@ NOTHING_READ: Final = "nothing read"
 class ProjectingPlugin(Protocol):
     """A plugin that declares what it reads of a pod; pods that are equal in it share results.
 
-    A plugin without a projection is assumed to read the whole pod.
+    A plugin without a projection is assumed to read the whole class.
     """
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return everything that PreFilter, Filter, PreScore, Score and Reserve read of the pod.
+        """Return everything that PreFilter, Filter, PreScore, Score and Reserve read of the class.
 
-        Pods with equal projections must get equal results while ``inputs`` stay equal, also on
-        forks, and must affect each other's results equally when they are placed. Include labels
-        only if an existing selector matches them, and claims as the volumes that they are bound to.
-        This must be cheap: it is called for every decision, unless it returned NOTHING_READ.
+        Nothing else of a pod may matter, such as its annotations: pods of one class are not asked
+        about one by one. Pods with equal projections must get equal results while ``inputs`` stay
+        equal, also on forks, and must affect each other's results equally when they are placed.
+        Include labels only if an existing selector matches them, and claims as the volumes that
+        they are bound to. This must be cheap: it is called for every decision, unless it returned
+        NOTHING_READ.
         """
 
 

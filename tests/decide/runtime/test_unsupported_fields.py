@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from google.protobuf.message import Message
 
 from podsched.ask.simulation import simulate_pod
 from podsched.cache.pod_class import relevant_spec
@@ -23,6 +24,7 @@ from podsched.decide.runtime.unsupported_fields import (
 from podsched.framework.status import Code
 from podsched.legacy.policy_profile import provider_configuration
 from podsched.registry import factories
+from podsched.v1 import objects_pb2 as v1
 from support.engine_world import node, pod
 from support.plugin_world import cluster, info, pre_filtered
 
@@ -62,6 +64,44 @@ def test_every_field_about_placement_is_in_one_of_the_tables() -> None:
     tables = (HONOURED_FIELDS, UNSUPPORTED_FIELDS, WITHOUT_EFFECT)
     assert set().union(*tables) == there
     assert sum(map(len, tables)) == len(there), "and in one alone"
+
+
+#: Read only before the pod is scheduled, when it is evicted, or beside its class.
+NOT_IN_CLASS = {
+    "PodSpec.node_name", "PodSpec.priority_class_name", "PodSpec.runtime_class_name",
+    "PodSpec.scheduling_group", "PodSpec.termination_grace_period_seconds",
+}  # fmt: skip
+
+
+def _filled(message: Message) -> Message:
+    """The message with something in each field."""
+    for field in message.DESCRIPTOR.fields:
+        if field.is_repeated and field.message_type is not None:
+            if field.message_type.GetOptions().map_entry:
+                getattr(message, field.name)["key"] = "1"
+            else:
+                getattr(message, field.name).add()
+        elif field.message_type is not None:
+            getattr(message, field.name).SetInParent()
+        elif field.is_repeated:
+            getattr(message, field.name).append("1")
+        else:
+            setattr(message, field.name, "1" if field.type == field.TYPE_STRING else 1)
+    return message
+
+
+def test_a_class_keeps_every_field_about_placement() -> None:
+    spec = v1.PodSpec()
+    _filled(spec)
+    for container in (*spec.containers, *spec.init_containers):
+        _filled(container)
+        container.ports[0].host_port = 1
+    spec.volumes[0].persistent_volume_claim.claim_name = "c"
+    kept = relevant_spec(spec)
+    names = {f"PodSpec.{field.name}" for field, _ in kept.ListFields()}
+    names |= {f"Container.{field.name}" for field, _ in kept.containers[0].ListFields()}
+    asked = {name for name in HONOURED_FIELDS if name.startswith(("PodSpec.", "Container."))}
+    assert asked - NOT_IN_CLASS - names == set(), "or plugins would not see them"
 
 
 def _simulated(document: dict[str, Any], field: str) -> dict[str, Any]:
