@@ -1,4 +1,7 @@
-"""The interface of a lock; implemented for etcd and for Kubernetes."""
+"""The interface of a lock; implemented for etcd and for Kubernetes.
+
+Only etcd's lock fences writes: API servers compare its term key in the transaction of each write.
+"""
 
 from __future__ import annotations
 
