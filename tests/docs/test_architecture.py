@@ -2,7 +2,7 @@
 
 A walk is a numbered list. Each step names modules, classes or functions of podsched in backticks.
 The first name of a step says in which package it happens: one of the top level, or in the larger
-layers (``SUBDIVIDED``) one below that. A walk returns to a package that it left only by a queue.
+layers (``SUBDIVIDED``) one below that. A walk returns to a package it left only through a queue.
 """
 
 from __future__ import annotations
