@@ -44,17 +44,21 @@ def held_until(lease: o.AnyObject | None) -> float:
     return o.seconds_of(lease.spec.renew_time) + lease.spec.lease_duration_seconds
 
 
-def add_controller(metadata: o.ObjectMeta, owner: o.AnyObject) -> None:
-    """Make an object the controller of another; its foreground deletion waits for that."""
+def add_owner(metadata: o.ObjectMeta, owner: o.AnyObject) -> o.OwnerReference:
+    """Make an object an owner of another; return the reference."""
     kind = kind_of(owner)
-    metadata.owner_references.add(
+    return metadata.owner_references.add(
         api_version=kind.api_version,
         kind=kind.name,
         name=owner.metadata.name,
         uid=owner.metadata.uid,
-        controller=True,
-        block_owner_deletion=True,
     )
+
+
+def add_controller(metadata: o.ObjectMeta, owner: o.AnyObject) -> None:
+    """Make an object the controller of another; its foreground deletion waits for that."""
+    reference = add_owner(metadata, owner)
+    reference.controller = reference.block_owner_deletion = True
 
 
 def reference_to(item: o.AnyObject) -> o.ObjectReference:

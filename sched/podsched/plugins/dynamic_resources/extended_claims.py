@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from podsched.api.extended_resources import EXTENDED_RESOURCE_CLAIM, may_be_devices
 from podsched.api.metadata_defaulting import generated_name
+from podsched.api.owners import add_owner
 from podsched.api.quantity import parse
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.plugins.dynamic_resources.documents import read_resource_claim
@@ -66,9 +67,7 @@ class ExtendedClaim:
         meta = claim.metadata
         meta.namespace, meta.name = pod.namespace, name
         meta.annotations[EXTENDED_RESOURCE_CLAIM] = "true"
-        meta.owner_references.add(
-            api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True
-        )
+        add_owner(meta, pod.pod).controller = True
         return claim
 
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 from podsched.api.codec import format_time
 from podsched.api.metadata_defaulting import NODE_LEASES
 from podsched.api.objects import AnyObject, Lease, Node, timestamp
+from podsched.api.owners import add_owner
 from podsched.api.reasons import StatusCode
 from podsched.lib.groups import Grouped
 from podsched.serve.agent.deletions import deletions
@@ -143,9 +144,7 @@ def new_lease(node: Node, now: float) -> Lease:
     lease.metadata.name = node.metadata.name
     lease.metadata.namespace = NODE_LEASES
     if node.metadata.uid:
-        lease.metadata.owner_references.add(
-            api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid
-        )
+        add_owner(lease.metadata, node)
     lease.spec.holder_identity = node.metadata.name
     lease.spec.lease_duration_seconds = DURATION
     lease.spec.renew_time.CopyFrom(timestamp(now))

@@ -20,9 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, Job, ObjectMeta, PodGroup, Workload, object_key
-from podsched.api.owners import add_controller, controller_of
+from podsched.api.owners import add_controller, add_owner, controller_of
 from podsched.lib.groups import Groups
 from podsched.serve.client.errors import ClientError
 from podsched.term.controllers.controller import Objects, find
@@ -159,12 +158,7 @@ def _group_for(job: Job, workload: Workload) -> PodGroup:
     group.metadata.name = _group_name(workload.metadata.name, template.name)
     group.metadata.namespace = job.metadata.namespace
     add_controller(group.metadata, job)
-    group.metadata.owner_references.add(
-        api_version=KINDS["Workload"].api_version,
-        kind="Workload",
-        name=workload.metadata.name,
-        uid=workload.metadata.uid,
-    )
+    add_owner(group.metadata, workload)
     reference = group.spec.pod_group_template_ref.workload
     reference.workload_name = workload.metadata.name
     reference.pod_group_template_name = template.name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from podsched.api.kinds import KINDS
 from podsched.api.objects import Job, Pod, PodGroup, PodTemplateSpec, copy_of
+from podsched.api.owners import add_owner
 from podsched.api.queue_labels import (
     MAX_EXEC_TIME,
     QUEUE_GROUP_COUNT,
@@ -45,12 +45,7 @@ def new_pods(
     template.spec.scheduling_group.pod_group_name = group.metadata.name
     pods = [_new_pod(writes, job, template, new) for new in wanted]
     for pod in pods:
-        pod.metadata.owner_references.add(
-            api_version=KINDS["PodGroup"].api_version,
-            kind="PodGroup",
-            name=group.metadata.name,
-            uid=group.metadata.uid,
-        )
+        add_owner(pod.metadata, group)
     return pods
 
 
