@@ -283,33 +283,27 @@ class _Reservations:
         If not, also return the object whose absence the API server must confirm, if the informer
         has not shown its deletion.
         """
-        if (consumer.api_group, consumer.resource) == (GROUPS, "podgroups"):
-            group = self._objects.get(GROUP, f"{claim.metadata.namespace}/{consumer.name}")
-            if group is not None or consumer.uid in self._index.deleted:
-                return group is not None and group.metadata.uid == consumer.uid, None
-            namespace = claim.metadata.namespace
-            return False, AbsentObject(GROUP, namespace, consumer.name, consumer.uid)
-        if consumer.api_group or consumer.resource != "pods":
+        kinds = {(GROUPS, "podgroups"): GROUP, ("", "pods"): "Pod"}
+        kind = kinds.get((consumer.api_group, consumer.resource))
+        if kind is None:
             return True, None
-        pod = find(self._objects, Pod, f"{claim.metadata.namespace}/{consumer.name}")
-        if pod is not None:
-            return pod.metadata.uid == consumer.uid and not is_done(pod), None
+        namespace = claim.metadata.namespace
+        found = self._objects.get(kind, f"{namespace}/{consumer.name}")
+        if found is not None:
+            is_over = isinstance(found, Pod) and is_done(found)
+            return found.metadata.uid == consumer.uid and not is_over, None
         if consumer.uid in self._index.deleted:
             return False, None
-        return False, AbsentObject("Pod", claim.metadata.namespace, consumer.name, consumer.uid)
+        return False, AbsentObject(kind, namespace, consumer.name, consumer.uid)
 
     def _delete_of_ended_pod(self, claim: ResourceClaim) -> None:
         """Delete a claim if the pod that controls it has ended; such a pod may exist for long."""
-        owner = owner_of(claim)
-        pod = (
-            None
-            if owner is None
-            else find(self._objects, Pod, f"{claim.metadata.namespace}/{owner.name}")
-        )
-        if owner is None or pod is None or pod.metadata.uid != owner.uid or not is_done(pod):
+        if (owner := owner_of(claim)) is None:
             return
-        key = object_key(claim)
-        self._writes.send(key, object_deletion(claim), partial(self._index.examine_claim, key))
+        pod = find(self._objects, Pod, f"{claim.metadata.namespace}/{owner.name}")
+        if pod is not None and pod.metadata.uid == owner.uid and is_done(pod):
+            key = object_key(claim)
+            self._writes.send(key, object_deletion(claim), partial(self._index.examine_claim, key))
 
     def _change(
         self, claim: ResourceClaim, body: dict[str, Any], absent: Iterable[AbsentObject]
