@@ -93,8 +93,8 @@ class DeviceTaintEvictionController(Controller):
     def _note_rule(
         self, key: str, old: DeviceTaintRule | None, new: DeviceTaintRule | None, now: Instant
     ) -> None:
-        is_same = old is not None and new is not None and old.metadata.uid == new.metadata.uid
-        if is_same and old is not None and new is not None and old.spec == new.spec:
+        known = None if old is None else (old.metadata.uid, old.spec)
+        if new is not None and known == (new.metadata.uid, new.spec):
             return
         for rule in (old, new):
             if rule is not None:

@@ -70,9 +70,8 @@ class Counting:
                 self._track_failure(pod)
             elif self._end is None or true_condition(self._stored, SUCCESS_MET) is not None:
                 self._release.append(pod)
-            if len(uncounted.succeeded) + len(uncounted.failed) + len(new_indexes) >= (
-                _MOST_UNCOUNTED
-            ):
+            listed = len(uncounted.succeeded) + len(uncounted.failed)
+            if listed + len(new_indexes) >= _MOST_UNCOUNTED:
                 break
         if self._judged.indexed:
             known = self._judged.stored_ok | Indexes.of(new_indexes)

@@ -28,6 +28,7 @@ from podsched.api.objects import (
     timestamp,
 )
 from podsched.api.queue_labels import QUEUE_NAME
+from podsched.lib.due_times import earliest
 from podsched.term.controllers.job_counting import SUCCESS_MET, Counting
 from podsched.term.controllers.job_indexes import Indexes
 from podsched.term.controllers.job_pods import JobPods, Seen
@@ -173,8 +174,7 @@ class _Planner:
         return None
 
     def _wait(self, seconds: float) -> None:
-        before = self._plan.wait
-        self._plan.wait = seconds if before is None else min(before, seconds)
+        self._plan.wait = earliest(self._plan.wait, seconds)
 
     # ------------------------------------------------------------------ pods
 

@@ -17,6 +17,7 @@ Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -83,7 +84,10 @@ class NodeLifecycleController(Controller):
 
         Without nodes that are labelled to be left out.
         """
-        self._buckets: dict[str, TokenBucket] = {}
+        #: By zone.
+        self._buckets = defaultdict[str, TokenBucket](
+            lambda: TokenBucket(settings.node_eviction_rate)
+        )
         self._all_down = False
         self._queue = WorkQueue[str]()
         self._lost = WorkQueue[str]()
@@ -164,13 +168,7 @@ class NodeLifecycleController(Controller):
             self._all_down = all_down
             self._queue.update(self._objects.objects("Node"))
         for zone, rate in rates.items():
-            self._bucket(zone).set_rate(rate, now.monotonic)
-
-    def _bucket(self, zone: str) -> TokenBucket:
-        bucket = self._buckets.get(zone)
-        if bucket is None:
-            bucket = self._buckets[zone] = TokenBucket(self._settings.node_eviction_rate)
-        return bucket
+            self._buckets[zone].set_rate(rate, now.monotonic)
 
     def _sync(self, name: str, node: Node, now: Instant) -> None:
         conditions = list(node.status.conditions)
@@ -190,7 +188,7 @@ class NodeLifecycleController(Controller):
             return ""
         tainted = any(t.effect == NO_EXECUTE and t.key in NO_EXECUTE_KEYS for t in node.spec.taints)
         # A taint that was allowed once stays allowed, because its write may be under way.
-        if tainted or name in self._tainted or self._bucket(zone_of(node)).take(now.monotonic):
+        if tainted or name in self._tainted or self._buckets[zone_of(node)].take(now.monotonic):
             self._tainted.add(name)
             return key
         self._held_back[name] = None
