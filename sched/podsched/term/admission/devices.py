@@ -6,6 +6,7 @@ the class's extended resource. A claim that several pods use counts once, for th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -98,7 +99,7 @@ class DeviceQuota:
 
     def _sum(self, keys: Iterable[str]) -> dict[str, int]:
         """Return the devices that some claims ask for, by resource. Raises UncountableError."""
-        total: dict[str, int] = {}
+        total = Counter[str]()
         for key in keys:
             namespace, _, name = key.partition("/")
             claim = self._cluster.get(CLAIM, namespace, name)
@@ -111,7 +112,7 @@ class DeviceQuota:
                 resource = self._resource(exactly.device_class_name)
                 if not resource:
                     raise UncountableError(UNMAPPED.format(exactly.device_class_name, name))
-                total[resource] = total.get(resource, 0) + (exactly.count or 1)
+                total[resource] += exactly.count or 1
         return total
 
     def _resource(self, name: str) -> str:

@@ -7,6 +7,7 @@ knows them. A pod that got its node in another way uses the first flavor whose l
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 
 from podsched.api.queue_labels import FLAVORS_ANNOTATION
@@ -44,7 +45,7 @@ def usage_of(
 
     ``flavors``: as the pod was admitted. ``devices``: the amounts of its claims, by resource.
     """
-    amounts: dict[FlavorResource, int] = {}
+    amounts = Counter[FlavorResource]()
     for resource, number in (*pod.cls.requests.items(), *devices.items(), (PODS, 1)):
         group = queue.group(resource)
         if group is None or not number:
@@ -52,8 +53,7 @@ def usage_of(
         flavor = flavors.get(resource, "")
         if flavor not in group.flavors:
             flavor = _flavor_of_node(pod, group.flavors, books)
-        key = FlavorResource(flavor, resource)
-        amounts[key] = amounts.get(key, 0) + number
+        amounts[FlavorResource(flavor, resource)] += number
     return amounts
 
 

@@ -22,6 +22,7 @@ A start of a single member needs no record, because it is bound by one write.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -137,7 +138,7 @@ class GroupStarts(TermPart):
         #: By key, the starts that wait until the group's record is written.
         self._recording: dict[str, list[GroupStart]] = {}
         #: By key, the number of starts whose bindings have no outcome yet.
-        self._under_way: dict[str, int] = {}
+        self._under_way = Counter[str]()
         #: Groups that may be partly bound and have to be decided before any other pod.
         self._incomplete: list[str] = []
 
@@ -180,8 +181,7 @@ class GroupStarts(TermPart):
                 self._bind(start)
 
     def _bind(self, start: GroupStart) -> None:
-        key = start.group.key
-        self._under_way[key] = self._under_way.get(key, 0) + 1
+        self._under_way[start.group.key] += 1
         self._binding.bind(start.members, at_once=True)
 
     def ended(self, start: GroupStart) -> None:

@@ -7,6 +7,7 @@ then all are tried again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Final
 
@@ -37,7 +38,7 @@ class TakingBack(TermPart):
         super().__init__(parts)
         self._victims = victims
         #: By key, the decisions in a row whose bindings failed.
-        self._failures_of: dict[str, int] = {}
+        self._failures_of = Counter[str]()
         self.under_way: set[str] = set()
         """The groups whose members are being evicted."""
         #: The uids of evicted members: they no longer count while they are there.
@@ -70,11 +71,11 @@ class TakingBack(TermPart):
         if started:
             self._failures_of.pop(key, None)
         else:
-            self._failures_of[key] = self._failures_of.get(key, 0) + 1
+            self._failures_of[key] += 1
 
     def failed_too_often(self, key: str) -> bool:
         """Whether the bindings of the group failed several times in a row."""
-        return self._failures_of.get(key, 0) >= MAX_FAILURES
+        return self._failures_of[key] >= MAX_FAILURES
 
     def begin(self, group: PodGroup, status: Status) -> None:
         """Evict the bound members, unless the group has started; ``status``: why it cannot."""
