@@ -210,18 +210,15 @@ class Forest:
 
 def build_forest(cohorts: Iterable[Cohort], queues: Iterable[tuple[Node, str | None]]) -> Forest:
     """Return the trees of cohorts and queues; ``queues``: each with the name of its cohort."""
-    forest = Forest()
+    nodes = list(queues)
+    forest = Forest({node.name: node for node, _ in nodes})
     parents: dict[str, str | None] = {}
     for cohort in cohorts:
         forest.cohorts[cohort.name] = Node(
             cohort.name, cohort.quotas, cohort.weight, is_cohort=True
         )
         parents[cohort.name] = cohort.parent
-    of_queue = {}
-    for node, parent in queues:
-        forest.queues[node.name] = node
-        of_queue[node.name] = parent
-    for name in [*parents.values(), *of_queue.values()]:
+    for name in [*parents.values(), *(parent for _, parent in nodes)]:
         # As in Kueue, a cohort that is only named exists, with no quota and no limits.
         if name is not None and name not in forest.cohorts:
             forest.cohorts[name] = Node(name, {}, Fraction(1), is_cohort=True)
@@ -231,11 +228,11 @@ def build_forest(cohorts: Iterable[Cohort], queues: Iterable[tuple[Node, str | N
         if parent is not None and name not in cyclic:
             _link(forest.cohorts[name], forest.cohorts[parent])
     lost = set()
-    for name, parent in of_queue.items():
+    for node, parent in nodes:
         if parent in cyclic:
-            lost.add(name)
+            lost.add(node.name)
         elif parent is not None:
-            _link(forest.queues[name], forest.cohorts[parent])
+            _link(node, forest.cohorts[parent])
     forest.cyclic = frozenset(lost)
     _sum_up(node for name, node in forest.cohorts.items() if name not in cyclic)
     return forest
