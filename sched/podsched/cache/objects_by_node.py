@@ -17,6 +17,7 @@ import numpy as np
 
 from podsched.cache.columns import Columns
 from podsched.framework.nodes import Int64s, NodeOf, OfNode
+from podsched.lib.groups import Groups
 
 
 class ObjectsByNode:
@@ -24,7 +25,7 @@ class ObjectsByNode:
 
     def __init__(self, columns: Columns, node_of: NodeOf, objects: Iterable[Any]) -> None:
         self._columns, self._node_of = columns, node_of
-        self._objects: dict[str, dict[tuple[str, str], Any]] = {}
+        self._objects = Groups[str, tuple[str, str], Any]()
         #: The topology version and the size for which the arrays were computed; None: outdated.
         self._rows: tuple[int, int] | None = None
         self._arrays: dict[OfNode, Int64s] = {}
@@ -32,12 +33,11 @@ class ObjectsByNode:
             self._add(one)
 
     def of(self, node_name: str) -> Collection[Any]:
-        found = self._objects.get(node_name)
-        return found.values() if found else ()
+        return self._objects.of(node_name).values()
 
     @property
     def nodes(self) -> Collection[str]:
-        return self._objects.keys()
+        return self._objects
 
     def column(self, of_node: OfNode) -> Int64s:
         if not self._fits():
@@ -79,14 +79,11 @@ class ObjectsByNode:
 
     def _add(self, one: Any) -> None:
         if name := self._node_of(one):
-            self._objects.setdefault(name, {})[_key(one)] = one
+            self._objects.put(name, _key(one), one)
 
     def _remove(self, one: Any) -> None:
         if name := self._node_of(one):
-            left = self._objects[name]
-            del left[_key(one)]
-            if not left:
-                del self._objects[name]
+            self._objects.drop(name, _key(one))
 
 
 def _key(one: Any) -> tuple[str, str]:

@@ -25,6 +25,7 @@ from podsched.framework.nodes import Bools, ClusterView, Int64s
 from podsched.framework.pod_groups import GroupTrial, Placement, PodGroup
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.verdicts import Rows
+from podsched.lib.groups import lists_by_key
 from podsched.queues.domains import NoDomainError, slice_layers
 
 REASON_NO_ROOM: Final = 'topology "{}" {} to fit {} of {} {}'
@@ -79,10 +80,10 @@ class DomainSearch:
     @cached_property
     def shapes(self) -> Sequence[Sequence[QueuedPodInfo]]:
         """The members, those that are alike together."""
-        shapes: dict[object, list[QueuedPodInfo]] = {}
-        for queued in self._members:
-            key = self._decider.key(queued.info), self._nodes_of(queued.info)
-            shapes.setdefault(key, []).append(queued)
+        shapes = lists_by_key(
+            ((self._decider.key(queued.info), self._nodes_of(queued.info)), queued)
+            for queued in self._members
+        )
         return list(shapes.values())
 
     def tries(self, trial: GroupTrial, needed: int) -> Iterator[Where]:

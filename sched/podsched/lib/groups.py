@@ -30,7 +30,7 @@ class Groups(Generic[G, K, V]):
     def __iter__(self) -> Iterator[G]:
         return iter(self._groups)
 
-    def __contains__(self, group: G) -> bool:
+    def __contains__(self, group: object) -> bool:
         return group in self._groups
 
     def of(self, group: G) -> Mapping[K, V]:

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from podsched.api.device_claims import exclusive_devices
 from podsched.framework.changed_keys import ChangedKeys
+from podsched.lib.groups import Groups
 from podsched.plugins.dynamic_resources.documents import amount_of
 from podsched.plugins.dynamic_resources.model import (
     AllocatedState,
@@ -46,22 +47,20 @@ class ClaimsByKey(Generic[K]):
 
     def __init__(self) -> None:
         self.of_claim: dict[ClaimKey, frozenset[K]] = {}
-        self._claims: dict[K, dict[ClaimKey, None]] = {}
+        self._claims: Groups[K, ClaimKey, None] = Groups()
 
     def put(self, claim: ClaimKey, keys: Iterable[K]) -> None:
         """Set the keys of a claim."""
         for key in self.of_claim.pop(claim, ()):
-            del self._claims[key][claim]
-            if not self._claims[key]:
-                del self._claims[key]
+            self._claims.drop(key, claim)
         if now := frozenset(keys):
             self.of_claim[claim] = now
             for key in now:
-                self._claims.setdefault(key, {})[claim] = None
+                self._claims.put(key, claim, None)
 
     def claims(self, key: K) -> Collection[ClaimKey]:
         """Return the claims that have a key."""
-        return self._claims.get(key, ())
+        return self._claims.of(key)
 
 
 class DevicesInUse:
