@@ -185,14 +185,12 @@ class RayCluster:
 
         return await self._control("find an actor", find)
 
-    async def create(
-        self, name: str, actor_class: type, arguments: tuple[Any, ...], **options: Any
-    ) -> Any:
+    async def create(self, name: str, actor_class: type, arguments: tuple[Any, ...]) -> Any:
         """Create a detached actor. Raises RayUnavailable, also when the name is taken."""
 
         def create(ray: Any) -> Any:
             remote = ray.remote(actor_class).options(
-                name=name, namespace=NAMESPACE, lifetime="detached", num_cpus=0, **options
+                name=name, namespace=NAMESPACE, lifetime="detached", num_cpus=0
             )
             return remote.remote(*arguments)
 
