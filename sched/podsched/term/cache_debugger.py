@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from itertools import islice
 from typing import Any, Final
 
@@ -62,23 +63,15 @@ class CacheDebugger:
         nodes, pods = self._stored("Node"), self._stored("Pod")
         waiting = [queued.info for queued in state.queue.pending]
         running = [flight.pod.info for flight in state.queue.in_flight]
-        found_nodes = compare_nodes(state.cache, nodes)
-        found_pods = compare_pods(state.cache, pods.values(), waiting, running)
-        if found_nodes:
-            _log.warning(
-                "Cache mismatch",
-                missed_nodes=found_nodes.missed,
-                redundant_nodes=found_nodes.redundant,
-                different_nodes=found_nodes.different,
-            )
-        if found_pods:
-            _log.warning(
-                "Cache mismatch",
-                missed_pods=found_pods.missed,
-                redundant_pods=found_pods.redundant,
-                different_pods=found_pods.different,
-            )
-        if not found_nodes and not found_pods:
+        mismatches = {
+            "nodes": compare_nodes(state.cache, nodes),
+            "pods": compare_pods(state.cache, pods.values(), waiting, running),
+        }
+        for what, found in mismatches.items():
+            if found:
+                parts = asdict(found).items()
+                _log.warning("Cache mismatch", **{f"{name}_{what}": keys for name, keys in parts})
+        if not any(mismatches.values()):
             _log.info("Cache matches the informer's store", nodes=len(nodes), pods=len(pods))
 
     def check(self) -> None:

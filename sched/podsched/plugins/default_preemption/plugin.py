@@ -17,7 +17,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from podsched.api.conditions import DISRUPTION_TARGET, REASON_PREEMPTION_BY_SCHEDULER
+from podsched.api.conditions import (
+    DISRUPTION_TARGET,
+    REASON_PREEMPTION_BY_SCHEDULER,
+    true_condition,
+)
 from podsched.config.plugin_args import DefaultPreemptionArgs
 from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.fit_error import fit_error_message
@@ -50,12 +54,8 @@ _GROUP_IN_PROGRESS = unresolvable("waiting for the preemption for this pod group
 
 def is_terminating_by_preemption(pod: PodInfo) -> bool:
     """Return whether the pod is being deleted because a scheduler preempted it."""
-    return pod.terminating and any(
-        c.type == DISRUPTION_TARGET
-        and c.status == "True"
-        and c.reason == REASON_PREEMPTION_BY_SCHEDULER
-        for c in pod.pod.status.conditions
-    )
+    target = true_condition(pod.pod.status, DISRUPTION_TARGET) if pod.terminating else None
+    return target is not None and target.reason == REASON_PREEMPTION_BY_SCHEDULER
 
 
 class DefaultPreemption:

@@ -47,12 +47,8 @@ def not_scheduled(failure: Failure, pod: ObjectMeta) -> v1.PodCondition:
 def status_patch(pod: PodInfo, failure: Failure) -> api_pb2.PodStatusPatch | None:
     """Return the patch that reports a failure; None when the pod's status has it already."""
     present = condition_of(pod.pod.status, POD_SCHEDULED)
-    same = (
-        present is not None
-        and present.status == FALSE
-        and present.reason == failure.reason
-        and present.message == failure.message
-    )
+    told = None if present is None else (present.status, present.reason, present.message)
+    same = told == (FALSE, failure.reason, failure.message)
     # As in kube-scheduler's ``updatePod``: each attempt would write the same status again.
     nominated = failure.nominated_node_name
     if same and (nominated is None or nominated == pod.pod.status.nominated_node_name):

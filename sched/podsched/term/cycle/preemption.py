@@ -182,18 +182,17 @@ class Evictor:
 
     async def _evict_all(self, victims: Sequence[PodInfo], preemption: Preemption) -> bool:
         """Evict pods; return whether one was already gone. Raises EvictionFailed."""
-        requests, evicted = [], []
+        evicted = []
         for victim in victims:
             # A pod that is not bound yet gives up its place without an eviction.
             if self._preempt_waiting(victim, preemption.plugin):
                 self._report.preempted(victim, preemption, evicted=False)
             else:
-                requests.append(_eviction_of(victim, preemption))
                 evicted.append(victim)
-        if not requests:
+        if not evicted:
             return False
         try:
-            results = await self._evict(requests)
+            results = await self._evict([_eviction_of(one, preemption) for one in evicted])
         except ClientError as error:
             raise EvictionFailed(str(error)) from error
         failure, gone = "", False
