@@ -27,7 +27,7 @@ from weakref import WeakValueDictionary, ref
 from google.protobuf.message import Message
 
 from podsched.api.extended_resources import may_be_devices
-from podsched.api.objects import seconds_of
+from podsched.api.objects import copy_of, seconds_of
 from podsched.api.pod_groups import group_key, label_group_key, queue_group_key
 from podsched.api.resources import requested_amounts
 from podsched.framework.pods import PodAmounts, PodClass, PodInfo, PodShape, SpecParts
@@ -256,8 +256,7 @@ class PodClasses:
 
     def _relevant(self, spec: v1.PodSpec) -> tuple[SpecParts, bytes]:
         """Return the relevant parts of a spec, and ``bare`` serialized."""
-        rest = v1.PodSpec()
-        rest.CopyFrom(spec)
+        rest = copy_of(spec)
         amounts = tuple(map(_take_amounts, (*rest.containers, *rest.init_containers)))
         volumes = _take_volumes(rest) if rest.volumes else ()
         key = rest.SerializeToString()
@@ -274,11 +273,7 @@ def _without_place(spec: v1.PodSpec) -> bytes:
     """Return a spec without the node's name and the PodGroup, serialized."""
     # A new message each time, because a reused one never frees the memory of its earlier contents
     # (2 to 6 kB a pod).
-    rest = v1.PodSpec()
-    rest.CopyFrom(spec)
-    rest.node_name = ""
-    rest.ClearField("scheduling_group")
-    return rest.SerializeToString()
+    return copy_of(spec, without=("node_name", "scheduling_group")).SerializeToString()
 
 
 def _forget_half(memo: dict[Hashable, Any], size: int) -> None:
@@ -369,8 +364,7 @@ def _name_part(pod: v1.Pod) -> Hashable:
 
 def relevant_spec(spec: v1.PodSpec) -> v1.PodSpec:
     """Return a copy of the spec with only what can influence a decision."""
-    copy = v1.PodSpec()
-    copy.CopyFrom(spec)
+    copy = copy_of(spec)
     _keep(copy, _SPEC_FIELDS)
     for container in (*copy.containers, *copy.init_containers):
         _keep(container, _CONTAINER_FIELDS)

@@ -30,12 +30,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from podsched.api.objects import copy_of
 from podsched.cache.changes import Anomaly, AnomalyKind, Change
 from podsched.cache.objects import ClusterState
 from podsched.cache.placed_pods import PlacedPods
 from podsched.framework.events import ASSIGNED_POD_DELETE
 from podsched.framework.pods import PodInfo
-from podsched.v1 import objects_pb2 as v1
 
 
 class CacheError(Exception):
@@ -226,7 +226,6 @@ def deletion_of(pod: PodInfo) -> Change:
     """
     message = pod.pod
     if message.spec.node_name != pod.node_name:
-        message = v1.Pod()
-        message.CopyFrom(pod.pod)
+        message = copy_of(message)
         message.spec.node_name = pod.node_name
     return Change(ASSIGNED_POD_DELETE, message, None)
