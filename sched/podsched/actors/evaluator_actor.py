@@ -25,7 +25,8 @@ from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.plugin_metrics import ProfileMeters
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.run_spans import record_runs
-from podsched.framework.plugin import NoWaitingPods, PluginFactory
+from podsched.decide.runtime.simulated_handle import SimulatedHandle
+from podsched.framework.plugin import PluginFactory
 from podsched.lib.memory import freeze_imports, keep_freed_memory
 from podsched.registry import factories
 from podsched.telemetry.tracing import SpanName, configure_tracing
@@ -39,16 +40,6 @@ class NotCurrent:
 @dataclass(frozen=True, slots=True)
 class PluginFailed:
     """A plugin failed in the shard; the leader evaluates the pod itself and reports the failure."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Handle(NoWaitingPods):
-    """The plugins' handle in a shard; random numbers are always 0."""
-
-    cluster: ClusterState
-
-    def random(self) -> float:
-        return 0.0
 
 
 class EvaluatorActor:
@@ -101,7 +92,7 @@ class EvaluatorActor:
 
     def _make_runtimes(self) -> None:
         self._cluster = ClusterState(self._decoder.columns)
-        handle = _Handle(self._cluster)
+        handle = SimulatedHandle(self._cluster)
         self._runtimes = {
             profile.scheduler_name: ProfileRuntime(profile, self._factories, handle, self._meter)
             for profile in self._profiles

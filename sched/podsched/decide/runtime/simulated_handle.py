@@ -1,21 +1,18 @@
-"""The plugins' handle for simulations and searches on copies of the cluster."""
+"""The plugins' handle for simulations, searches on copies of the cluster, and shards."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import NoWaitingPods
 
 
+@dataclass(frozen=True, slots=True)
 class SimulatedHandle(NoWaitingPods):
-    """The plugins' handle on a simulated cluster; random numbers are always 0."""
+    """The plugins' handle where no pod waits."""
 
-    def __init__(self, cluster: ClusterView) -> None:
-        self._cluster = cluster
-
-    @property
-    def cluster(self) -> ClusterView:
-        """The simulated cluster."""
-        return self._cluster
+    cluster: ClusterView
 
     def random(self) -> float:
         """Return 0.0, so that a simulation always has the same result."""
