@@ -21,10 +21,11 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Any
 
+from podsched.lib.groups import lists_by_key
 from podsched.plugins.dynamic_resources.candidates import Alternative, Candidate, Candidates, Level
 from podsched.plugins.dynamic_resources.constraints import Values
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
-from podsched.plugins.dynamic_resources.model import MAX_RESULTS, Amount, PoolKey
+from podsched.plugins.dynamic_resources.model import MAX_RESULTS, Amount
 from podsched.plugins.dynamic_resources.taken import TakenDevices
 
 #: For each counter of a counter set, the devices with the amount they consume, least first.
@@ -115,11 +116,11 @@ class Supply:
             return None
         # A device that consumes counters of several sets counts only for one of them. This makes
         # the bound less tight, not wrong.
-        sets: dict[tuple[PoolKey, str], list[Candidate]] = {}
-        for candidate in wanted:
-            if candidate.device.counters:
-                name, _ = min(candidate.device.counters)
-                sets.setdefault((candidate.id[:2], name), []).append(candidate)
+        sets = lists_by_key(
+            ((candidate.id[:2], min(counters)[0]), candidate)
+            for candidate in wanted
+            if (counters := candidate.device.counters)
+        )
         return _Needs(
             sum(min(map(_least, level.alternatives)) for level in levels),
             [candidate for candidate in wanted if not candidate.device.counters],
