@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterable, Iterator
 from enum import StrEnum
 from functools import partial
 
+from podsched.lib.groups import lists_by_key
 from podsched.queues.objects import Policy, Workload
 from podsched.queues.quota import Node
 from podsched.queues.shares import dominant_share
@@ -178,12 +179,9 @@ class _Turns:
         self._node = snapshot.node(preemptor.queue.name)
         self._on_path = frozenset((self._node, *self._node.ancestors))
         self._dropped: set[Node] = set()
-        self._lines: dict[str, list[Workload]] = {}
-        self._ranks: dict[str, int] = {}
         ordered = victim_order(candidates, preemptor.queue.name)
-        for place, workload in enumerate(ordered):
-            self._lines.setdefault(workload.queue, []).append(workload)
-            self._ranks[workload.key] = place
+        self._lines = lists_by_key((workload.queue, workload) for workload in ordered)
+        self._ranks = {workload.key: place for place, workload in enumerate(ordered)}
 
     def __iter__(self) -> Iterator[tuple[Node, list[Workload]]]:
         if self._node.parent is None:

@@ -10,6 +10,7 @@ from math import inf
 from typing import NamedTuple
 
 from podsched.framework.pods import PodInfo
+from podsched.lib.groups import lists_by_key
 from podsched.queues.backfill.plan import Plan, Reservation
 from podsched.queues.backfill.profile import Profile
 from podsched.queues.objects import PODS
@@ -142,11 +143,8 @@ class Outlook:
 
         Less what pods free after ``at``. ``gone``: the keys of units that count as gone at ``at``.
         """
-        by_node: dict[str, list[Reservation]] = {}
-        for one in reserved:
-            if one.overlaps(at, until):
-                for node in one.nodes:
-                    by_node.setdefault(node, []).append(one)
+        overlapping = (one for one in reserved if one.overlaps(at, until))
+        by_node = lists_by_key((node, one) for one in overlapping for node in one.nodes)
         for node, here in by_node.items():
             most = self._most_needed(node, here, at, gone)
             if any(most.values()):
