@@ -165,13 +165,23 @@ class ProfileRuntime:
             if hasattr(one.plugin, "pre_score")
         }
         self.reserve: Sequence[Named[ReservePlugin]] = self._at(ExtensionPoint.RESERVE)
-        deciding = _deciding(self)
+        points = (self.pre_filter, self.filter, self.score)
+        deciding = {one.name: self.plugins[one.name] for point in points for one in point}
         #: The plugins that feasibility and scores depend on.
         self.deciding: Set[str] = deciding.keys()
+        pre_filter = {named.name for named in self.pre_filter}
         #: Plugins that declare inputs but have no PreFilter, by name.
-        self.inputs_without_pre_filter: Mapping[str, InputsPlugin] = _other_inputs(self, deciding)
+        self.inputs_without_pre_filter: Mapping[str, InputsPlugin] = {
+            name: one
+            for name, one in deciding.items()
+            if name not in pre_filter and isinstance(one, InputsPlugin)
+        }
         #: The projections of the plugins, by name; plugins without a projection are left out.
-        self.projecting: Mapping[str, Projecting] = _projecting(deciding)
+        self.projecting: Mapping[str, Projecting] = {
+            name: Projecting(one.projection, traits_of(one))
+            for name, one in deciding.items()
+            if isinstance(one, ProjectingPlugin)
+        }
         #: Whether some plugin has no projection, so that it may read the whole pod.
         self.reads_whole_pods = len(self.projecting) < len(self.deciding)
         #: Plugins that are fast over all rows, so that pods may differ in what they read.
@@ -295,31 +305,6 @@ class ProfileRuntime:
             name: plugin if isinstance(plugin, EnqueueExtensions) else None
             for name, plugin in self.plugins.items()
         }
-
-
-def _deciding(runtime: ProfileRuntime) -> dict[str, Plugin]:
-    """Return the plugins that feasibility and scores depend on, by name."""
-    points = (runtime.pre_filter, runtime.filter, runtime.score)
-    return {named.name: runtime.plugins[named.name] for point in points for named in point}
-
-
-def _other_inputs(
-    runtime: ProfileRuntime, deciding: Mapping[str, Plugin]
-) -> dict[str, InputsPlugin]:
-    pre_filter = {named.name for named in runtime.pre_filter}
-    return {
-        name: plugin
-        for name, plugin in deciding.items()
-        if name not in pre_filter and isinstance(plugin, InputsPlugin)
-    }
-
-
-def _projecting(deciding: Mapping[str, Plugin]) -> dict[str, Projecting]:
-    return {
-        name: Projecting(plugin.projection, traits_of(plugin))
-        for name, plugin in deciding.items()
-        if isinstance(plugin, ProjectingPlugin)
-    }
 
 
 def _is_varying(runtime: ProfileRuntime, name: str) -> bool:
