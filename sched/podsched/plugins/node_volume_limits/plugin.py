@@ -140,7 +140,7 @@ class NodeTable:
     def column(self, base: NodeColumns, read: _Read) -> Int64s:
         """Return the number of each row's node."""
         version = (base, base.topology_version, base.size)
-        if self._of is None or self._of[0] is not base or self._of[1:] != version[1:]:
+        if self._of != version:
             self._of, self._columns = version, {}
         column = self._columns.get(read)
         if column is None:
