@@ -26,7 +26,7 @@ evaluation.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
@@ -50,8 +50,6 @@ EvaluationKey = tuple[Hashable, ...]
 
 _FAILED: Final = object()
 _Ask = Callable[[PodInfo, ClusterView], Hashable]
-#: None: the plugin reads nothing of such pods.
-_Asked = Sequence[tuple[str, _Ask | None]]
 
 
 #: Returns an object that is shared by all pods that are equal in the parts that a plugin reads.
@@ -227,16 +225,17 @@ class Projections:
     def _current_of(self, part: _Part, pod: PodInfo) -> tuple[Hashable, ...]:
         """Return the projections of one part; they may be unhashable. Raises PluginFailure."""
         compiled, place = part.source(pod.cls).compiled, part.place
-        plugins: _Asked = compiled.get(place, part.plugins)
+        silent: Collection[str] = compiled.get(place, ())
         cluster = self._cluster
         said = tuple(
-            NOTHING_READ if ask is None else guarded(name, PROJECTION_WORDING, ask, pod, cluster)
-            for name, ask in plugins
+            NOTHING_READ if name in silent else guarded(name, PROJECTION_WORDING, ask, pod, cluster)
+            for name, ask in part.plugins
         )
-        # Kept for this part of the pod: a plugin that reads nothing of it is not called again.
+        # Kept for this part of the pod: a plugin that reads nothing of it is not called again. By
+        # name, because copies of the cluster share the part, and would live on with their plugins.
         if place not in compiled:
-            pairs = zip(plugins, said, strict=True)
-            compiled[place] = [(n, None if one is NOTHING_READ else ask) for (n, ask), one in pairs]
+            pairs = zip(part.plugins, said, strict=True)
+            compiled[place] = frozenset(name for (name, _), one in pairs if one is NOTHING_READ)
         return said
 
     def variant_key(self, pod: PodInfo, key: EvaluationKey) -> EvaluationKey | None:
