@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from podsched.decide.decision import ShouldStop
-from podsched.decide.evaluation.dry_run import RemoteDryRun, dry_run_plugin, dry_run_request, merged
+from podsched.decide.evaluation.dry_run import RemoteDryRun, dry_run_request, merged
 from podsched.decide.evaluation.filtering import ProfileFilters
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.decide.runtime.profile_runtime import Named, ProfileRuntime
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState, PostFilterPlugin, PostFilterResult
 from podsched.framework.pods import PodInfo
-from podsched.framework.preemption import DividedDryRun
 from podsched.framework.status import Code, Status, unschedulable
 
 POST_FILTER_WORDING = 'running PostFilter plugin "{}"'
@@ -40,7 +38,7 @@ async def try_ahead(
 
     ``traceparent`` is that of the attempt.
     """
-    plugin = dry_run_plugin(runtime)
+    plugin = runtime.dry_run
     if plugin is None:
         return False
     name = plugin.name
@@ -71,7 +69,7 @@ def try_some(
     should_stop: ShouldStop,
 ) -> bool:
     """Dry-run preemption on some nodes; return whether other nodes are left for later."""
-    plugin = _divided_dry_run(runtime)
+    plugin = runtime.divided_dry_run
     if plugin is None:
         return False
     name, call = plugin.name, plugin.dry_run_some
@@ -82,13 +80,6 @@ def try_some(
     except PluginFailure:
         # PostFilter fails in the same way, and that is reported.
         return False
-
-
-# The check takes 15 us, and each pod that fits nowhere needs it.
-@lru_cache(maxsize=32)
-def _divided_dry_run(runtime: ProfileRuntime) -> DividedDryRun | None:
-    plugins = (named.plugin for named in runtime.post_filter)
-    return next((plugin for plugin in plugins if isinstance(plugin, DividedDryRun)), None)
 
 
 def run_post_filter(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 
 import pytest
 
@@ -227,3 +229,17 @@ def test_what_is_placed_on_a_copy_is_not_placed_in_the_cluster_it_is_of() -> Non
         assert [pod.node_name for pod in (*infos, single)] == [""] * 3
     assert [pod.node_name for pod in (*infos, single)] == [""] * 3
     assert placed(made) == {"a": []}
+
+
+@pytest.mark.parametrize("minimum", [0, 2], ids=["a pod", "a group"])
+def test_a_copy_is_freed_after_its_last_question(minimum: int) -> None:
+    group, members = gang("train", minimum, 2, cpu="3", priority=10)
+    made = world([node("a"), owned("held", "a", cpu="3"), group])
+    asked = [made.changes.submit(one) for one in (members if minimum else [owned("single")])]
+    copied = World.on_copy(made._cache, made.profiles.runtimes)
+    gone = weakref.ref(copied.cluster)
+    with copied.changes.trial():
+        copied.schedule(asked)
+    del copied
+    gc.collect()
+    assert gone() is None

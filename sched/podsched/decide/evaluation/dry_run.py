@@ -28,7 +28,7 @@ from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
-from podsched.framework.preemption import DryRunPlugin, VictimUids
+from podsched.framework.preemption import VictimUids
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
@@ -66,12 +66,6 @@ class RemoteDryRun(Protocol):
         self, request: DryRunRequest, rows: Rows, traceparent: str = ""
     ) -> Sequence[DryRunResult]:
         """Return results for some rows, or none, based on the rows' state at the call."""
-
-
-def dry_run_plugin(runtime: ProfileRuntime) -> DryRunPlugin | None:
-    """Return the first PostFilter plugin whose dry runs other processes may make."""
-    plugins = (named.plugin for named in runtime.post_filter)
-    return next((plugin for plugin in plugins if isinstance(plugin, DryRunPlugin)), None)
 
 
 def dry_run_request(
@@ -119,7 +113,7 @@ def dry_run_rows(
     rows = rows[nodes.alive[rows]]
     # The leader has the outcome; a dry run asks the filters alone.
     runner = ProfileFilters(runtime, cluster, rejected_everywhere(NO_ROWS, SUCCESS))
-    plugin = dry_run_plugin(runtime)
+    plugin = runtime.dry_run
     assert plugin is not None, "the leader asks only where it has one itself"
     tried = plugin.dry_run(request.state, pod, nodes, rows, runner, budgets)
     rejected: dict[Status, list[int]] = {}

@@ -52,8 +52,19 @@ from podsched.framework.plugin import (
     WholeScorePlugin,
     traits_of,
 )
+from podsched.framework.pod_groups import (
+    PlacementFeasiblePlugin,
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
+    PodGroupPostFilterPlugin,
+)
 from podsched.framework.pods import PodInfo
-from podsched.framework.preemption import EvictionListener, PreemptionPlugin
+from podsched.framework.preemption import (
+    DividedDryRun,
+    DryRunPlugin,
+    EvictionListener,
+    PreemptionPlugin,
+)
 from podsched.framework.status import Status
 from podsched.framework.verdicts import Scores
 
@@ -146,8 +157,12 @@ class ProfileRuntime:
         self.pre_enqueue: Sequence[Named[PreEnqueuePlugin]] = self._at(ExtensionPoint.PRE_ENQUEUE)
         self.queue_sort: Sequence[Named[QueueSortPlugin]] = self._at(ExtensionPoint.QUEUE_SORT)
         #: These list and compare placements of pod groups (``framework.pod_groups``).
-        self.placement_generate: Sequence[Named[Any]] = self._at(ExtensionPoint.PLACEMENT_GENERATE)
-        self.placement_score: Sequence[Named[Any]] = self._at(ExtensionPoint.PLACEMENT_SCORE)
+        self.placement_generate: Sequence[Named[PlacementGeneratePlugin]] = self._at(
+            ExtensionPoint.PLACEMENT_GENERATE
+        )
+        self.placement_score: Sequence[Named[PlacementScorePlugin]] = self._at(
+            ExtensionPoint.PLACEMENT_SCORE
+        )
         self.filter: Sequence[Named[FilterPlugin]] = self._at(ExtensionPoint.FILTER)
         #: The names of the filters in order.
         self.filter_names = tuple(named.name for named in self.filter)
@@ -205,6 +220,30 @@ class ProfileRuntime:
         """The EvictionListeners by name; cached, because the check takes 10 us per plugin."""
         plugins = self.plugins.items()
         return {name: plugin for name, plugin in plugins if isinstance(plugin, EvictionListener)}
+
+    @cached_property
+    def placement_feasible(self) -> Sequence[Named[PlacementFeasiblePlugin]]:
+        """The plugins that tell whether a pod group may start; they need no setting."""
+        plugins = self.plugins.items()
+        return [Named(name, p) for name, p in plugins if isinstance(p, PlacementFeasiblePlugin)]
+
+    @cached_property
+    def group_post_filter(self) -> Sequence[Named[PodGroupPostFilterPlugin]]:
+        """The plugins that preempt for a whole pod group; they need no setting."""
+        plugins = self.plugins.items()
+        return [Named(name, p) for name, p in plugins if isinstance(p, PodGroupPostFilterPlugin)]
+
+    @cached_property
+    def divided_dry_run(self) -> DividedDryRun | None:
+        """The first PostFilter plugin that dry-runs preemption on some nodes at a time."""
+        plugins = (named.plugin for named in self.post_filter)
+        return next((plugin for plugin in plugins if isinstance(plugin, DividedDryRun)), None)
+
+    @cached_property
+    def dry_run(self) -> DryRunPlugin | None:
+        """The first PostFilter plugin whose dry runs other processes may make."""
+        plugins = (named.plugin for named in self.post_filter)
+        return next((plugin for plugin in plugins if isinstance(plugin, DryRunPlugin)), None)
 
     @cached_property
     def comparing_requests(self) -> Mapping[str, ComparesRequests]:
