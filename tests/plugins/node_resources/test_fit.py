@@ -14,6 +14,7 @@ from podsched.framework.events import ActionType, QueueingHint, Resource
 from podsched.framework.plugin import FIXED_INPUTS, CycleState
 from podsched.framework.pod_groups import Placement, PodGroup, TriedPlacement
 from podsched.framework.status import Code
+from podsched.plugins.node_resources import fit
 from podsched.plugins.node_resources.fit import NodeResourcesFit
 from podsched.plugins.node_resources.resource_amounts import ResourceColumn
 from podsched.plugins.node_resources.scoring_strategies import requested_to_capacity_ratio
@@ -340,3 +341,11 @@ def test_of_a_placement_the_nodes_that_have_a_resource_count_if_members_request_
 
     assert scores(asking(gpu="1")) == [100, 50]
     assert scores(asking(cpu="1")) == [0, 0]
+
+
+def test_resources_that_pods_only_name_take_no_memory_for_ever() -> None:
+    plugin, state = made(NodeResourcesFit), cluster(giving())
+    for number in range(1100):
+        asked = pod("p", {"containers": [container({f"example.com/{number}": "1"})]})
+        assert rejections(plugin, asked, state)
+    assert fit._insufficient.cache_info().currsize <= 1024

@@ -296,7 +296,7 @@ def _filter_few(wanted: Sequence[tuple[str, int]], nodes: NodeColumns, rows: Row
     return Verdicts(np.array(words, dtype=np.uint64), tuple(reasons))
 
 
-@functools.cache
+@functools.lru_cache(1024)
 def _insufficient(resource: str) -> tuple[Reason, Reason]:
     """Return the two reasons for a short resource: unresolvable, and unschedulable for now."""
     text = REASON_INSUFFICIENT.format(resource)
