@@ -169,7 +169,7 @@ def test_what_a_budget_forbids_meanwhile_leaves_everything_as_it_was(crowded: Co
     plan = planned(crowded)
     crowded.ok("apply", "-f", "-", stdin=BUDGET)
     crowded.until("moved", "get", "pdb")
-    stopped = crowded("defragment", "--execute", plan["token"], "--timeout", "2s")
+    stopped = crowded("defragment", "--execute", plan["token"], "--timeout", "10s")
     assert stopped.code == 1
     assert f"pod/{plan['moves'][0]['name']} stays: " in stopped.err
     assert names(crowded) == ["pod/left", "pod/right", "pod/waits"]

@@ -170,10 +170,15 @@ async def test_a_copy_stays_when_the_evicted_pod_takes_longer_than_its_grace_per
 
 
 @pytest.mark.looptime
-async def test_a_copy_goes_when_a_budget_does_not_permit_the_eviction() -> None:
+@pytest.mark.parametrize("answered_after", [0.0, 1.2])
+async def test_a_copy_goes_when_a_budget_does_not_permit_the_eviction(
+    answered_after: float,
+) -> None:
+    """Also if a call is under way when the time for the eviction is over."""
     moved = a_move(owned=False)
 
     async def refuse(request: object) -> Pod:
+        await asyncio.sleep(answered_after)
         raise DisruptionBudget("Cannot evict pod as it would violate the pod's disruption budget.")
 
     moved.client.evict = refuse  # type: ignore[method-assign]
