@@ -181,7 +181,8 @@ def test_a_replica_set_is_scaled_and_a_job_is_completed(kube: KubeCluster) -> No
         wanted = f"--for=jsonpath={{.status.readyReplicas}}={replicas}"
         kube.kubectl("wait", "rs/scaled", wanted, "--timeout=150s")
         eventually_blocking("the pods", lambda: len(kube.kubectl(*pods).split()), replicas)
-    assert "SuccessfulDelete" in kube.kubectl("describe", "rs", "scaled")
+    described = ("describe", "rs", "scaled")
+    eventually_blocking("the event", lambda: "SuccessfulDelete" in kube.kubectl(*described))
     kube.kubectl("delete", "rs", "scaled")
     eventually_blocking("no pods", lambda: kube.kubectl(*pods), "")
     kube.kubectl("create", "job", "once", "--image=app:1", "--", "date")

@@ -123,7 +123,10 @@ async def test_pods_of_a_kubernetes_cluster_are_bound_and_told_about(
             "the events are there",
             lambda: {e["reason"] for e in events.values()} >= {"Scheduled", "FailedScheduling"},
         )
-        (condition,) = store.objects["pods"]["default/too-large"]["status"]["conditions"]
+        (condition,) = await eventually(
+            "the condition",
+            lambda: store.objects["pods"]["default/too-large"]["status"].get("conditions"),
+        )
         assert condition["reason"] == "Unschedulable"
         assert "3 Insufficient cpu" in condition["message"]
         store.pod("second", cpu="8", priority=500)

@@ -35,7 +35,10 @@ def workers_of(cluster: LocalCluster) -> dict[str, int]:
 
 def _workers(parent: int | None) -> Iterator[tuple[str, int]]:
     for pid in session_members(parent) if parent else ():
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+        except OSError:  # it has just ended
+            continue
         if found := re.search(r"--as-worker=(\d+)/", command):
             yield found[1], pid
 

@@ -74,6 +74,7 @@ async def test_a_replica_set_has_exactly_its_replicas_though_leaders_were_killed
             return found.status.replicas, found.status.ready_replicas
 
         await eventually("all replicas", status, (SIZE, SIZE))
+        await eventually("all were seen", lambda: len(seen) >= SIZE)
         assert await there() == len(seen) == SIZE
 
 
@@ -111,6 +112,7 @@ async def test_a_job_counts_each_completion_once_though_leaders_were_killed(
             await eventually("successes", lambda p=part: reached(succeeded, SIZE // p), pause=0.01)
             await kill_leader(real)
         await eventually("the end", status, (SIZE, 0, "Complete"))
+        await eventually("all were seen", lambda: len(seen) >= SIZE)
         pods = (await real.client.list("Pod", "default")).items
         indexes = Counter(item.metadata.annotations[INDEX] for item in pods)
         assert len(pods) == len(indexes) == len(seen) == SIZE
