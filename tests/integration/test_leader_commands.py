@@ -41,8 +41,13 @@ async def test_the_lock_is_handed_over_on_request_and_scheduling_is_paused_and_r
         await eventually("some bindings", lambda: real.bound("pod") > 20)
         before = real.leader()
         target = next(p.spec.name for p in real.cluster.schedulers if p is not before)
-        said = await run(sched, "leader", "transfer", "--to", target)
-        assert said.startswith(target)
+
+        async def handed_over() -> bool:
+            """Not if a busy target lets half a second pass: then another gets the lock first."""
+            done = await asyncio.to_thread(sched, "leader", "transfer", "--to", target)
+            return done.out.startswith(target)
+
+        await eventually("it is handed over", handed_over)
         await eventually("it leads", lambda: real.leader().spec.name == target)
         assert before.pid is not None, "the former leader stands by"
 
