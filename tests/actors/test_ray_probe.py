@@ -11,6 +11,7 @@ import pytest
 
 from podsched.actors.ray_probe import answers, raylet_sockets, tls_of
 from podsched.lib.tls_contexts import TlsFiles
+from support.eventually import PATIENCE
 
 LINE = "ffff9f1c: 00000002 00000000 00010000 0001 01 32215 {}\n"
 
@@ -65,10 +66,10 @@ async def test_whatever_is_said_is_an_answer() -> None:
 
     server = await asyncio.start_server(refuse, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    assert await answers(f"127.0.0.1:{port}", 2.0)
+    assert await answers(f"127.0.0.1:{port}", PATIENCE)
     server.close()
     await server.wait_closed()
-    assert not await answers(f"127.0.0.1:{port}", 2.0)
+    assert not await answers(f"127.0.0.1:{port}", PATIENCE)
 
 
 @pytest.mark.parametrize("address", ["", "auto", "host:", "host:x"])

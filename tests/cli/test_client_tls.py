@@ -75,7 +75,6 @@ async def server(tmp_path: Path, folder: Path) -> AsyncIterator[str]:
 
 
 @pytest.mark.integration
-@pytest.mark.usefixtures("impatient")
 def test_all_clients_speak_tls_and_show_their_certificates(
     sched: Commands,
     server: str,

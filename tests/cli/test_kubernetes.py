@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from support.commands import Commands
+from support.eventually import PATIENCE
 from support.kube_server import KubeStore, refusal, serve
 
 POD = """
@@ -103,7 +104,7 @@ def url(store: KubeStore) -> Iterator[str]:
 
     thread = Thread(target=loop.run_until_complete, args=(run(),))
     thread.start()
-    asyncio.run_coroutine_threadsafe(started.wait(), loop).result(20)
+    asyncio.run_coroutine_threadsafe(started.wait(), loop).result(PATIENCE)
     yield addresses[0]
     loop.call_soon_threadsafe(stop.set)
     thread.join()

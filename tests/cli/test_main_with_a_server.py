@@ -15,6 +15,7 @@ import yaml
 
 from podsched.app.local_cluster import LocalCluster
 from support.commands import Commands
+from support.eventually import PATIENCE
 
 pytestmark = pytest.mark.integration
 
@@ -314,7 +315,7 @@ def test_watch_shows_what_happens_until_it_is_interrupted(
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     signal.signal(signal.SIGINT, before)
-    stop = threading.Timer(60, watching.kill)
+    stop = threading.Timer(PATIENCE, watching.kill)
     stop.start()
     try:
         assert watching.stdout is not None

@@ -152,6 +152,7 @@ async def test_every_exchange_agrees_or_has_a_reason(tmp_path: Path) -> None:
 
 async def test_controllers_do_what_those_of_kubernetes_do(tmp_path: Path) -> None:
     """For budgets, volumes and their claims, and namespaces that end."""
+    recorded = HERE / f"{CONTROLLERS}.jsonl"
     options = LocalClusterOptions(
         tmp_path,
         replicas=1,
@@ -166,6 +167,9 @@ async def test_controllers_do_what_those_of_kubernetes_do(tmp_path: Path) -> Non
         assert cluster.specs.kubeconfig is not None
         (named,) = yaml.safe_load(cluster.specs.kubeconfig.read_text())["clusters"]
         address = named["cluster"]["server"].removeprefix("http://")
-        assert await differing_from(address, HERE / f"{CONTROLLERS}.jsonl") == set()
+        # The seconds in which controllers do something are few for a machine that is busy.
+        patient = re.sub('"eventually": [0-9]+', f'"eventually": {PATIENCE}', recorded.read_text())
+        (recording := tmp_path / recorded.name).write_text(patient)
+        assert await differing_from(address, recording) == set()
     finally:
         await cluster.stop()
