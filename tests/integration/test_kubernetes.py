@@ -18,6 +18,7 @@ import pytest
 from podsched.lib.network import free_port
 from support.eventually import eventually
 from support.kube_server import KubeStore, refusal, serve
+from support.listening import connections_to
 
 pytestmark = pytest.mark.integration
 
@@ -153,8 +154,10 @@ async def test_another_replica_takes_over_from_one_that_is_killed(
             await eventually(f"{name} knows a leader", lambda n=name: replicas.knows(n))
         first = holder(store)
         if takeover == "early":
-            address = "podsched.io/leader-address"
-            assert address in store.objects["leases"][LEASE]["metadata"]["annotations"]
+            annotations = store.objects["leases"][LEASE]["metadata"]["annotations"]
+            port = int(annotations["podsched.io/leader-address"].rpartition(":")[2])
+            # Only who was connected before notices at once that the leader is gone.
+            await eventually("the other is connected", lambda: connections_to([port]))
         for number in range(200):
             store.pod(f"pod-{number}")
             if number == 100:
