@@ -24,6 +24,7 @@ from podsched.serve.server.access.tokens import hash_of
 from podsched.serve.server.settings import ServerSettings
 from podsched.testing.memory_store import MemoryStore
 from support.api_servers import start_api_server
+from support.eventually import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = next(
@@ -56,7 +57,7 @@ WORKLOADS: Final = {
     "StatefulSet": "statefulsets",
     "Job": "jobs",
 }
-#: Of how many seconds a watch is told to last.
+#: Of how many seconds a watch is told to last that does not end with a bookmark.
 WATCH_SECONDS: Final = 1
 
 Exchange = dict[str, Any]
@@ -175,7 +176,8 @@ class Replay:
         """Watch until the bookmark that ends the objects that exist."""
         path, _, query = exchange["path"].partition("?")
         asked = dict(parse_qsl(query))
-        asked["timeoutSeconds"] = str(WATCH_SECONDS)
+        seconds = PATIENCE if "sendInitialEvents" in asked else WATCH_SECONDS
+        asked["timeoutSeconds"] = f"{seconds:.0f}"
         for name in ("timeout", "resourceVersion"):
             asked.pop(name, None)
         headers = {"Authorization": f"Bearer {exchange['client']}"}
