@@ -469,6 +469,19 @@ async def test_a_member_killed_after_it_was_defragmented_does_nothing_twice(
     assert (await store.get("written-0")).revision == last.revision
 
 
+async def test_a_single_member_is_asked_until_it_can_be_reached(etcd: EmbeddedEtcd) -> None:
+    relay = Relay(int(etcd.endpoint.rpartition(":")[2]))
+    member = EtcdMember(f"127.0.0.1:{relay.port}")
+    member._options = EtcdOptions(request_timeout=PATIENCE)
+    asking = asyncio.create_task(member.ids())
+    await asyncio.sleep(0.1)  # it is refused
+    await relay.open()
+    own, leader = await asking
+    assert own == leader != 0
+    await member.close()
+    await relay.shut()
+
+
 async def test_reads_and_watches_of_a_silent_member_go_on_at_another_one(
     etcd: EmbeddedEtcd,
 ) -> None:

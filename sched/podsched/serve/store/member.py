@@ -53,7 +53,10 @@ class EtcdMember:
 
     async def _call(self, method: Callable[[Connection], Any], request: Any) -> Any:
         try:
-            return await method(self._connection)(request, timeout=self._options.request_timeout)
+            # There is no other member to ask if it does not accept the connection within 50 ms.
+            return await method(self._connection)(
+                request, timeout=self._options.request_timeout, wait_for_ready=True
+            )
         except grpc.aio.AioRpcError as error:
             raise translate(error, safe=False) from error
 
