@@ -35,7 +35,10 @@ pytestmark = pytest.mark.integration
 async def term_of(
     cluster: RayCluster, world: World, term: int, direct: Binder
 ) -> AsyncIterator[TermActors]:
-    settings = EvaluatorSettings(evaluator="ray", shards=2, ray_retry_period=0.5)
+    # On a busy machine a first answer may take longer than the second that a leader waits for it.
+    settings = EvaluatorSettings(
+        evaluator="ray", shards=2, ray_call_timeout=10.0, ray_retry_period=0.5
+    )
     options = ActorOptions(settings, (world.runtime.profile,), ("127.0.0.1:1",))
     actors = TermActors(cluster, options, term, world.cache.columns, direct)
     async with in_background(actors.run(), "actors"):
