@@ -26,6 +26,7 @@ from podsched.decide.evaluation.projections import StampedCluster
 from podsched.decide.evaluation.sampling import Rotation
 from podsched.decide.keys import Keys
 from podsched.decide.post_filtering import run_post_filter, try_ahead, try_some
+from podsched.decide.runtime.group_plugins import group_plugins
 from podsched.decide.runtime.plugin_handle import Chance
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import PostFilterResult
@@ -205,7 +206,7 @@ class AcceleratedDecider(Decider):
         Victims are chosen for the whole group, but each member may have to give something back: a
         plugin leaves patches in the state of the decision, such as one that deallocates devices.
         """
-        preempting = {named.name for named in runtime.group_post_filter}
+        preempting = {named.name for named in group_plugins(runtime).post_filter}
         plugins = [named for named in runtime.post_filter if named.name not in preempting]
         if plugins and decision.diagnosis is not None and decision.diagnosis.num_all_nodes:
             state, pod = decision.state, decision.queued.info

@@ -101,7 +101,7 @@ class PodGroupAttempt(GroupMembers):
             return
         yield from self._place_in_any_order(_Pass(trial, placements, should_stop))
         if preempts and self.result.status.code.rejects:
-            for named in self._runtime.group_post_filter[:1]:
+            for named in self._plugins.post_filter[:1]:
                 members = [queued.info for queued in self.members]
                 words = named.name, POST_FILTER_WORDING
                 call = named.plugin.search_victims
@@ -213,7 +213,7 @@ class PodGroupAttempt(GroupMembers):
 
     def placements(self) -> Sequence[Placement] | Status:
         """Return the placements to try, or why there are none."""
-        for named in self._runtime.placement_generate[:1]:
+        for named in self._plugins.generate[:1]:
             call = named.plugin.generate_placements
             words = named.name, GENERATE_WORDING
             try:
@@ -351,7 +351,7 @@ class PodGroupAttempt(GroupMembers):
     def _best(self, feasible: Sequence[TriedPlacement]) -> TriedPlacement:
         """Return the placement with the highest weighted sum of scores; the first of equals."""
         totals = [0.0] * len(feasible)
-        for named in self._runtime.placement_score:
+        for named in self._plugins.score:
             score = named.plugin.score_placements
             scores = guarded(named.name, SCORE_WORDING, score, self._group, feasible, self._cluster)
             totals = [t + named.weight * s for t, s in zip(totals, scores, strict=True)]

@@ -13,6 +13,7 @@ from typing import Final
 
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.decision import Decision, ShouldStop
+from podsched.decide.runtime.group_plugins import group_plugins
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import Victims
@@ -107,6 +108,7 @@ class GroupMembers:
         self._decider = decider
         self._cluster = cluster
         self._runtime = runtime
+        self._plugins = group_plugins(runtime)
         self._group = group
         self.members = members
         self._scheduled = scheduled
@@ -183,7 +185,7 @@ class GroupMembers:
     def _feasible(self, placed: int) -> Status:
         """Return whether the group may start with ``placed`` members placed now."""
         count = len(self._scheduled) + placed
-        for named in self._runtime.placement_feasible:
+        for named in self._plugins.feasible:
             status = named.plugin.placement_feasible(self._group, count)
             if not status.ok:
                 return status.by(named.name)

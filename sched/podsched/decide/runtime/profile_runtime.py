@@ -52,12 +52,6 @@ from podsched.framework.plugin import (
     WholeScorePlugin,
     traits_of,
 )
-from podsched.framework.pod_groups import (
-    PlacementFeasiblePlugin,
-    PlacementGeneratePlugin,
-    PlacementScorePlugin,
-    PodGroupPostFilterPlugin,
-)
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import (
     DividedDryRun,
@@ -157,12 +151,8 @@ class ProfileRuntime:
         self.pre_enqueue: Sequence[Named[PreEnqueuePlugin]] = self._at(ExtensionPoint.PRE_ENQUEUE)
         self.queue_sort: Sequence[Named[QueueSortPlugin]] = self._at(ExtensionPoint.QUEUE_SORT)
         #: These list and compare placements of pod groups (``framework.pod_groups``).
-        self.placement_generate: Sequence[Named[PlacementGeneratePlugin]] = self._at(
-            ExtensionPoint.PLACEMENT_GENERATE
-        )
-        self.placement_score: Sequence[Named[PlacementScorePlugin]] = self._at(
-            ExtensionPoint.PLACEMENT_SCORE
-        )
+        self.placement_generate: Sequence[Named[Any]] = self._at(ExtensionPoint.PLACEMENT_GENERATE)
+        self.placement_score: Sequence[Named[Any]] = self._at(ExtensionPoint.PLACEMENT_SCORE)
         self.filter: Sequence[Named[FilterPlugin]] = self._at(ExtensionPoint.FILTER)
         #: The names of the filters in order.
         self.filter_names = tuple(named.name for named in self.filter)
@@ -180,23 +170,13 @@ class ProfileRuntime:
             if hasattr(one.plugin, "pre_score")
         }
         self.reserve: Sequence[Named[ReservePlugin]] = self._at(ExtensionPoint.RESERVE)
-        points = (self.pre_filter, self.filter, self.score)
-        deciding = {one.name: self.plugins[one.name] for point in points for one in point}
+        deciding = _deciding(self)
         #: The plugins that feasibility and scores depend on.
         self.deciding: Set[str] = deciding.keys()
-        pre_filter = {named.name for named in self.pre_filter}
         #: Plugins that declare inputs but have no PreFilter, by name.
-        self.inputs_without_pre_filter: Mapping[str, InputsPlugin] = {
-            name: one
-            for name, one in deciding.items()
-            if name not in pre_filter and isinstance(one, InputsPlugin)
-        }
+        self.inputs_without_pre_filter: Mapping[str, InputsPlugin] = _other_inputs(self, deciding)
         #: The projections of the plugins, by name; plugins without a projection are left out.
-        self.projecting: Mapping[str, Projecting] = {
-            name: Projecting(one.projection, traits_of(one))
-            for name, one in deciding.items()
-            if isinstance(one, ProjectingPlugin)
-        }
+        self.projecting: Mapping[str, Projecting] = _projecting(deciding)
         #: Whether some plugin has no projection, so that it may read the whole pod.
         self.reads_whole_pods = len(self.projecting) < len(self.deciding)
         #: Plugins that are fast over all rows, so that pods may differ in what they read.
@@ -220,18 +200,6 @@ class ProfileRuntime:
         """The EvictionListeners by name; cached, because the check takes 10 us per plugin."""
         plugins = self.plugins.items()
         return {name: plugin for name, plugin in plugins if isinstance(plugin, EvictionListener)}
-
-    @cached_property
-    def placement_feasible(self) -> Sequence[Named[PlacementFeasiblePlugin]]:
-        """The plugins that tell whether a pod group may start; they need no setting."""
-        plugins = self.plugins.items()
-        return [Named(name, p) for name, p in plugins if isinstance(p, PlacementFeasiblePlugin)]
-
-    @cached_property
-    def group_post_filter(self) -> Sequence[Named[PodGroupPostFilterPlugin]]:
-        """The plugins that preempt for a whole pod group; they need no setting."""
-        plugins = self.plugins.items()
-        return [Named(name, p) for name, p in plugins if isinstance(p, PodGroupPostFilterPlugin)]
 
     @cached_property
     def divided_dry_run(self) -> DividedDryRun | None:
@@ -344,6 +312,31 @@ class ProfileRuntime:
             name: plugin if isinstance(plugin, EnqueueExtensions) else None
             for name, plugin in self.plugins.items()
         }
+
+
+def _deciding(runtime: ProfileRuntime) -> dict[str, Plugin]:
+    """Return the plugins that feasibility and scores depend on, by name."""
+    points = (runtime.pre_filter, runtime.filter, runtime.score)
+    return {named.name: runtime.plugins[named.name] for point in points for named in point}
+
+
+def _other_inputs(
+    runtime: ProfileRuntime, deciding: Mapping[str, Plugin]
+) -> dict[str, InputsPlugin]:
+    pre_filter = {named.name for named in runtime.pre_filter}
+    return {
+        name: plugin
+        for name, plugin in deciding.items()
+        if name not in pre_filter and isinstance(plugin, InputsPlugin)
+    }
+
+
+def _projecting(deciding: Mapping[str, Plugin]) -> dict[str, Projecting]:
+    return {
+        name: Projecting(plugin.projection, traits_of(plugin))
+        for name, plugin in deciding.items()
+        if isinstance(plugin, ProjectingPlugin)
+    }
 
 
 def _is_varying(runtime: ProfileRuntime, name: str) -> bool:

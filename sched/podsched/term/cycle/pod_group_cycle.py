@@ -21,6 +21,7 @@ from contextlib import contextmanager
 
 from podsched.decide.pod_group_members import GroupDecision, member_order
 from podsched.decide.pod_group_terms import Terms
+from podsched.decide.runtime.group_plugins import group_plugins
 from podsched.framework.pod_groups import REASON_UNSCHEDULABLE, Beside, PodGroup, pod_group
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import error, unschedulable
@@ -228,7 +229,7 @@ class PodGroupCycle(TermPart):
         if group is None or key in self._taking_back.under_way:
             # If the group was deleted since they were popped, PreEnqueue keeps them until it is
             # back. If it is being taken back, they are activated afterwards.
-            counting = {named.name for named in runtime.placement_feasible}
+            counting = {named.name for named in group_plugins(runtime).feasible}
             for queued in members:
                 self._meter.traces.end(queued)
                 self._failures.requeue(queued, counting, set())

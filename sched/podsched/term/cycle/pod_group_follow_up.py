@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from podsched.decide.decision import Decision
 from podsched.decide.pod_group_members import GroupDecision
 from podsched.decide.pod_group_terms import Terms
+from podsched.decide.runtime.group_plugins import group_plugins
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import PostFilterResult
 from podsched.framework.pod_groups import REASON_UNSCHEDULABLE, PodGroup
@@ -166,7 +167,7 @@ def _message(decided: DecidedGroup) -> str:
     if decided.attempted is not None:
         result, chosen = decided.attempted
         return "" if result.victims is None or chosen is None else chosen.message
-    plugins = decided.runtime.group_post_filter
+    plugins = group_plugins(decided.runtime).post_filter
     return next((named.plugin.member_message(decided.group) for named in plugins), "")
 
 
