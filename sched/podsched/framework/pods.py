@@ -144,7 +144,7 @@ class PodClass:
     #: By default each class has its own shape.
     shape: PodShape = field(default_factory=PodShape)
     #: Plugins' compiled forms of this class, by plugin name; filled on first use and never
-    #: invalidated, so it may hold only what depends on the class alone.
+    #: invalidated, so it may hold only what depends on the class alone. It may be emptied.
     compiled: dict[str, Any] = field(default_factory=dict)
 
     @property

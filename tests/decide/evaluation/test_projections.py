@@ -16,6 +16,7 @@ from podsched.decide.accelerators.class_evaluation import ClassEvaluation
 from podsched.decide.accelerators.selection import Selector
 from podsched.decide.accelerators.shared_columns import SharedColumns
 from podsched.decide.evaluation.projections import (
+    MAX_COMPILED,
     CurrentProjections,
     EvaluationKey,
     Projections,
@@ -409,3 +410,13 @@ def test_who_has_nothing_to_read_of_a_pod_is_not_asked_when_the_cluster_changes(
     for pod in pods:
         pod.spec.volumes.add(name="v").persistent_volume_claim.claim_name = "data"
     assert _how_often(monkeypatch, names, pods, changing=True) == dict.fromkeys(names, 3)
+
+
+def test_questions_on_copies_of_the_cluster_leave_a_bounded_amount_with_a_class() -> None:
+    world = World(1, nodes=2)
+    world.templates = [{"containers": [container()]}]
+    pod = world.pending(0)
+    for _ in range(MAX_COMPILED):
+        Projections(world.runtime, world.cluster).key(pod)
+    parts = (pod.cls, pod.cls.amounts, pod.cls.shape, pod.cls.shape.plain)
+    assert max(len(part.compiled) for part in parts) <= MAX_COMPILED

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
@@ -40,6 +40,9 @@ PROJECTION_WORDING = 'computing the projection of plugin "{}"'
 MAX_KNOWN: Final = 32_768
 #: Max projections remembered while pods come and go (one per template); each takes some 200 bytes.
 MAX_LASTING: Final = 4096
+#: Max entries of a class's ``compiled``: each copy of the cluster that decides on the class, for a
+#: question, adds some of its own, which nobody reads any more once the question is answered.
+MAX_COMPILED: Final = 64
 
 _instances = itertools.count(1)
 
@@ -161,6 +164,13 @@ class CurrentProjections:
         self.lasting[place] = said
 
 
+def _keep(compiled: dict[str, Any], key: str, value: object) -> None:
+    """Store data of a class, all of whose other data is dropped when it is too much."""
+    if len(compiled) >= MAX_COMPILED:
+        compiled.clear()
+    compiled[key] = value
+
+
 class Projections:
     """Computes the evaluation keys of one profile's pods."""
 
@@ -235,7 +245,8 @@ class Projections:
         # name, because copies of the cluster share the part, and would live on with their plugins.
         if place not in compiled:
             pairs = zip(part.plugins, said, strict=True)
-            compiled[place] = frozenset(name for (name, _), one in pairs if one is NOTHING_READ)
+            silent = frozenset(name for (name, _), one in pairs if one is NOTHING_READ)
+            _keep(compiled, place, silent)
         return said
 
     def variant_key(self, pod: PodInfo, key: EvaluationKey) -> EvaluationKey | None:
@@ -262,7 +273,8 @@ class Projections:
         compiled = pod.cls.compiled
         found: _OfClass | None = compiled.get(self._compiled_key)
         if found is None:
-            found = compiled[self._compiled_key] = self._compile(pod)
+            found = self._compile(pod)
+            _keep(compiled, self._compiled_key, found)
         return found
 
     def _compile(self, pod: PodInfo) -> _OfClass:
@@ -298,7 +310,7 @@ class Projections:
             }
             # With the place: equal values of different plugins must not get the same number.
             found = _OfPart(self._number((part.place, *said.values())), said)
-            compiled[part.place] = found
+            _keep(compiled, part.place, found)
         return found
 
     def _number(self, projection: Hashable) -> int:

@@ -148,21 +148,20 @@ class QuotaCharging:
     async def _work(self, namespace: str, queue: deque[_Waiting]) -> None:
         """Process a namespace's queue until it is empty."""
         latest: dict[str, Entry] = {}
+        batch: list[_Waiting] = []
         try:
             while queue:
                 batch = _take(queue)
                 try:
                     latest = await self._create(namespace, batch, latest)
-                except BaseException as error:
+                except Exception as error:
                     for waiting in batch:
                         if not waiting.outcome.done():
                             waiting.outcome.set_exception(error)
-                    if not isinstance(error, Exception):
-                        raise
         finally:
             # No await since the queue was found empty: what came in between would never be taken.
             del self._queues[namespace]
-            for waiting in queue:
+            for waiting in (*batch, *queue):
                 waiting.outcome.cancel()
 
     async def _create(
