@@ -567,6 +567,28 @@ async def test_a_watch_goes_on_though_a_member_never_answers_the_read_before_it(
         await known.close()
 
 
+async def test_a_member_that_answers_a_new_connection_late_is_connected_to() -> None:
+    empty_settings = b"\0\0\0\4\0\0\0\0\0"
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.3)
+        writer.write(empty_settings)
+        accepted.append(writer)
+
+    accepted: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    address = "127.0.0.1:{1}".format(*server.sockets[0].getsockname())
+    endpoints = Endpoints(EtcdOptions((address,), dial_timeout=PATIENCE))
+    try:
+        assert await endpoints.current.ready(PATIENCE)
+    finally:
+        await endpoints.close()
+        server.close()
+        for writer in accepted:
+            writer.close()
+            await writer.wait_closed()
+
+
 @pytest.mark.parametrize("leaves", ["cancel the stream", "close the channel"])
 async def test_a_stream_that_is_left_while_its_member_connects_ends(leaves: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -27,7 +27,9 @@ _SETTINGS: Final = (
     ("grpc.http2.max_pings_without_data", 0),
     # gRPC's own 1 s to 2 min would keep a member that is back unused for so long.
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    # gRPC takes it for the time that an attempt to connect has. With 50 ms, processes ended while
+    # they started on a busy machine: no member of etcd could be reached in 5 s.
+    ("grpc.min_reconnect_backoff_ms", 2000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     # Do not share connections, and so failures, with other stores of this process.
     ("grpc.use_local_subchannel_pool", 1),
