@@ -170,11 +170,13 @@ async def test_a_watch_of_a_silent_server_ends_though_calls_use_another_one() ->
 async def test_a_client_with_too_many_calls_stays_with_its_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    seconds = iter((0.01, 0.01))
+
     async def refuse(*_: object, **__: object) -> None:
-        raise too_many_requests("this client has too many calls", 0.1)
+        raise too_many_requests("this client has too many calls", next(seconds, 2 * PATIENCE))
 
     async with two_servers() as (servers, _):
-        options = ClientOptions(timeout=0.5)
+        options = ClientOptions(timeout=PATIENCE)
         async with ApiClient([one.address for one in servers], options) as client:
             await client.list("Node")
             monkeypatch.setattr(servers[0].gate, "enter", refuse)
