@@ -48,6 +48,11 @@ class Pages:
         with urlopen(asked, timeout=PATIENCE) as response:
             return json.loads(response.read())
 
+    def leads(self, page: str = "") -> bool:
+        """Whether the page's server knows the replica as the leader, and so can ask it."""
+        replicas = self.read("api/state", page)["leadership"]["replicas"]
+        return [replica[1] for replica in replicas] == ["leading"]
+
 
 def pod(name: str, cpu: str) -> Any:
     container = {
@@ -84,7 +89,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
             with Client(cluster.server) as client:
                 client.create(pod("web", "1"))
                 client.create(pod("large", "64"))
-            yield Pages(cluster, _page_in_log(cluster.schedulers[0]))
+            pages = Pages(cluster, _page_in_log(cluster.schedulers[0]))
+            eventually_blocking("the leader answers questions", pages.leads)
+            yield pages
         finally:
             runner.run(cluster.stop())
 
@@ -102,8 +109,7 @@ def test_both_pages_show_who_leads_where_pods_are_and_why_they_wait(pages: Pages
             state = pages.read("api/state", page)
             totals = state["totals"]
             done = (totals["bound"], totals["pending"]) == (1, 1) and state["terms"]
-            leading = [replica[1] for replica in state["leadership"]["replicas"]] == ["leading"]
-            told = leading and state["terms"][-1][1]
+            told = pages.leads(page) and state["terms"][-1][1]
             return state if done and told and state["groups"][0][1] == "Unschedulable" else None
 
         state = eventually_blocking("one pod waits", shown)
