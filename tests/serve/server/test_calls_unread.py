@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
 import pytest
+from grpc._cython import cygrpc
 
 from podsched.serve.server import calls, frames
 from podsched.serve.server.fairness import intake
@@ -111,3 +113,11 @@ async def test_few_unread_lists_are_made_until_their_client_has_gone(
             await asyncio.sleep(0.3)
             assert made == 3
         await eventually("the calls are gone", lambda: flow.intake.held, 0)
+
+
+def test_an_answer_whose_client_has_gone_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A bug is: gRPC logs both by the same logger."""
+    log = logging.getLogger(cygrpc.__name__)
+    for error in (cygrpc.ExecuteBatchError("it has gone"), ZeroDivisionError("a bug")):
+        log.error("raised by a servicer method", exc_info=error)
+    assert [str(record.exc_info and record.exc_info[1]) for record in caplog.records] == ["a bug"]

@@ -7,6 +7,7 @@ NOT_SERVING, watches ended, calls finishing) -> stopped. If a bug ends the follo
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 from google.protobuf.message import DecodeError
+from grpc._cython import cygrpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
@@ -68,6 +70,18 @@ _METHOD = "ServerReflectionInfo"
 #: The services that reflection lists.
 _SERVICES = (*filter(None, SERVICES), health.SERVICE_NAME, reflection.SERVICE_NAME)
 _log = get_logger("apiserver")
+
+
+def _is_of_server(record: logging.LogRecord) -> bool:
+    """Return whether a record of gRPC is not about an answer whose client has gone.
+
+    Clients could cause those at any rate, each with a traceback.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, cygrpc.ExecuteBatchError)
+
+
+logging.getLogger(cygrpc.__name__).addFilter(_is_of_server)
 
 
 class ApiServer:
