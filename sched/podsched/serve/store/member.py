@@ -53,7 +53,7 @@ class EtcdMember:
 
     async def _call(self, method: Callable[[Connection], Any], request: Any) -> Any:
         try:
-            # There is no other member to ask if it does not accept the connection within 50 ms.
+            # There is no other member to ask while this one does not accept the connection.
             return await method(self._connection)(
                 request, timeout=self._options.request_timeout, wait_for_ready=True
             )
