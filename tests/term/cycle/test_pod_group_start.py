@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import looptime
@@ -20,6 +20,7 @@ from podsched.serve.client.errors import Unavailable
 from podsched.term.cycle.pod_group_start import GroupStart
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2
+from podsched.v1.frames_pb2 import RawWatchResponse
 from support.dying_binder import DyingBinder
 from support.term_world import WALL, TermWorld, world_of_nodes
 
@@ -34,6 +35,15 @@ class UnwillingCluster(FakeCluster):
 
     async def patch_many(self, patches: Any, *, fence: api_pb2.Fence | None = None) -> Results:
         raise Unavailable("not today")
+
+
+class LateCluster(FakeCluster):
+    """A cluster whose watches show each change only after the answer to the call that made it."""
+
+    async def watch_stream(self, request: Any) -> AsyncGenerator[RawWatchResponse, None]:
+        async for response in super().watch_stream(request):
+            await asyncio.sleep(0.05)
+            yield response
 
 
 def gang(
@@ -264,6 +274,21 @@ async def test_a_gang_one_of_whose_members_can_never_be_bound_is_taken_back() ->
         assert world.events("a", "PodGroupIncomplete") == [
             "too few members of the pod group could be bound"
         ]
+        world.check()
+
+
+async def test_members_that_are_bound_but_not_seen_with_their_nodes_yet_are_taken_back_too() -> (
+    None
+):
+    loop = asyncio.get_running_loop()
+    world = TermWorld(cluster=LateCluster(now=lambda: WALL + loop.time()))
+    world.node("n1")
+    DyingBinder(world).before = lambda: world.cluster.delete("Pod", "default/b")
+    async with world.running():
+        gang(world, "a", "b", "c")
+        await asyncio.sleep(2)
+        assert bound(world) == []
+        assert conditions(world) == TAKEN_BACK
         world.check()
 
 

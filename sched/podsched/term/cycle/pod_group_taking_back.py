@@ -84,11 +84,16 @@ class TakingBack(TermPart):
             self._tasks.start(self._take_back(group, status), f"take back {group.key}")
 
     async def _take_back(self, group: PodGroup, status: Status) -> None:
-        assumed = self._state.cache.assumed
-        bound = [pod for pod in self.scheduled(group.key) if pod.uid not in assumed]
+        cache, scheduled = self._state.cache, self.scheduled(group.key)
+        # The informer may not have shown a bound member with its node yet.
+        bound = [
+            pod
+            for pod in scheduled
+            if pod.uid not in cache.assumed or cache.held[pod.uid].binding_finished
+        ]
         if bound:
             _log.warning("Taking a pod group back", pod_group=group.key, evicted=len(bound))
-            self._evicted_uids &= self._state.cache.held.keys()  # The others are gone.
+            self._evicted_uids &= cache.held.keys()  # The others are gone.
             status = unschedulable(MESSAGE_TAKEN_BACK)
             parts = REASON_TAKEN_BACK, MESSAGE_TAKEN_BACK, self._evicted
             await evict_all(self._evict, bound, *parts)
