@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from podsched.api.objects import Pod
+from podsched.lib.event_loop import Turn
 from podsched.serve.server.access.node_pods import NodePods
 from podsched.serve.server.watchcache import WatchCache
 from support.service_accounts import feed, gone
@@ -15,6 +20,12 @@ def pod(name: str, node: str, secret: str, *, mirror: bool = False) -> Pod:
     if mirror:
         item.metadata.annotations["kubernetes.io/config.mirror"] = "x"
     return item
+
+
+@pytest.fixture
+def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each turn is over after one pod."""
+    monkeypatch.setattr(Turn, "is_over", True)
 
 
 def cache(most: int = 100) -> WatchCache:
@@ -75,3 +86,45 @@ async def test_a_mirror_pod_gives_its_node_nothing() -> None:
     feed(objects, pod("a", "n1", "one", mirror=True))
     await pods.catch_up()
     assert not pods.refer_to("n1", "Secret", "default", "one")
+
+
+@pytest.mark.usefixtures("short_turns")
+async def test_a_second_call_does_not_trust_an_index_that_is_being_filled() -> None:
+    objects = cache()
+    for name in ("a", "b"):
+        feed(objects, pod(name, "n1", name))
+    pods = NodePods(objects)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(pods.catch_up())
+        await asyncio.sleep(0)
+        await pods.catch_up()
+        assert pods.refer_to("n1", "Secret", "default", "b")
+
+
+@pytest.mark.usefixtures("short_turns")
+async def test_a_call_that_is_broken_off_leaves_no_half_filled_index() -> None:
+    objects = cache()
+    for name in ("a", "b"):
+        feed(objects, pod(name, "n1", name))
+    pods = NodePods(objects)
+    first = asyncio.create_task(pods.catch_up())
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait([first])
+    await pods.catch_up()
+    assert pods.refer_to("n1", "Secret", "default", "b")
+
+
+@pytest.mark.usefixtures("short_turns")
+async def test_what_was_known_stays_while_all_pods_are_read_again() -> None:
+    objects = cache(most=2)
+    pods = NodePods(objects)
+    feed(objects, pod("a", "n1", "a"))
+    feed(objects, pod("z", "n1", "z"))
+    await pods.catch_up()
+    for number in range(20):
+        feed(objects, pod(f"p{number}", "n1", f"s{number}"))
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(pods.catch_up())
+        await asyncio.sleep(0)
+        assert pods.refer_to("n1", "Secret", "default", "z")

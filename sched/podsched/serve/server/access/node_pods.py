@@ -76,15 +76,20 @@ class NodePods:
                 await turn.give_way()
 
     async def _start(self, turn: Turn) -> None:
-        """Read all pods; changes made meanwhile follow."""
-        self._position = self._cache.ring.end
-        self._nodes.clear()
-        self._node_of.clear()
-        self._references.clear()
+        """Read all pods; changes made meanwhile follow.
+
+        Other calls ask meanwhile, and this one may be cancelled: until all are read, what was known
+        before stays.
+        """
+        found = NodePods(self._cache)
+        found._position = self._cache.ring.end
         for entry in self._cache.in_order(_POD):
-            self._note(entry.key, entry.message)
+            found._note(entry.key, entry.message)
             if turn.is_over:
                 await turn.give_way()
+        self._position = found._position
+        self._nodes, self._node_of = found._nodes, found._node_of
+        self._references = found._references
 
     def _note(self, key: str, pod: AnyObject | None) -> None:
         before = self._node_of.pop(key, "")
