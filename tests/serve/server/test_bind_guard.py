@@ -131,6 +131,24 @@ async def test_a_lock_without_a_holder_leaves_the_list_when_another_enters(world
     assert await bind(world, again, "c", "worker-1", seen) == "CONFLICT"
 
 
+async def test_a_lock_that_left_the_list_enters_it_before_it_binds_through_any_server(
+    world: World,
+) -> None:
+    """Another server may still know it from before. Else two bindings would not notice another."""
+    other = await world.another()
+    first = await new_term(world, LOCK)
+    assert await bind(world, first, "a", "worker-2", 0, other) == "bound"
+    await world.store.txn([], [Delete(term_key(LOCK))])
+    second = await new_term(world, OTHER)
+    assert await bind(world, second, "b", "worker-2", 0) == "bound"
+    again = await new_term(world, LOCK)
+    seen = await revision(world)
+    assert await bind(world, again, "c", "worker-1", seen, other) == "CONFLICT"
+    assert await bind(world, again, "d", "worker-1", seen, other) == "CONFLICT", "it enters"
+    assert await bind(world, again, "e", "worker-1", await revision(world), other) == "bound"
+    assert await bind(world, second, "f", "worker-1", seen) == "CONFLICT"
+
+
 async def test_nothing_is_left_of_a_node_that_is_deleted(world: World) -> None:
     first, _ = await side_by_side(world)
     assert await bind(world, first, "a", "worker-1", await revision(world)) == "bound"

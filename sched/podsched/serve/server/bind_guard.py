@@ -135,6 +135,11 @@ class BindGuard:
         listed = Compare.mod_revision_is(SCHEDULERS, self._revision)
         if 0 < binding.revision < self._since:
             raise errors.overtaken(node, "the list of schedulers has changed", self._since)
+        if fence.lock not in self._locks:
+            # It has left the list since ``admit``. This never holds, so that ``refusal`` is asked
+            # why, unless the fence is lost.
+            never = Compare(SCHEDULERS, CompareTarget.MOD_REVISION, CompareRelation.LESS, 0)
+            return (there, never), ()
         if len(self._locks) <= 1:
             return (there, listed), ()
         put = Put(bound_key(node, fence.lock), b"")
@@ -163,7 +168,9 @@ class BindGuard:
         """
         self._learn(current.get(SCHEDULERS))
 
-    def refusal(self, binding: Binding, current: Mapping[str, KeyValue | None]) -> ApiError | None:
+    def refusal(
+        self, binding: Binding, fence: Fence | None, current: Mapping[str, KeyValue | None]
+    ) -> ApiError | None:
         """Return why a binding failed although its pod is unchanged; None: it may be retried.
 
         current: the present values of the compared keys.
@@ -174,6 +181,9 @@ class BindGuard:
             return errors.not_found(_NODE, node)
         if SCHEDULERS in current:
             self._learn(current[SCHEDULERS])
+        if fence is not None and fence.lock not in self._locks:
+            # Others have not compared its key. It enters the list again when it binds next.
+            return errors.overtaken(node, "the list of schedulers has changed", self._revision)
         if len(self._locks) > 1 and 0 < binding.revision < present.create_revision:
             return errors.overtaken(node, "it was created again", present.create_revision)
         for lock in self._locks:

@@ -87,7 +87,7 @@ class PodOperations:
                 return Step(step.value, compares, ops)
 
             def refusal(current: Mapping[str, KeyValue | None]) -> ApiError | None:
-                return self._guard.refusal(binding, current)
+                return self._guard.refusal(binding, fence, current)
 
             return Mutation(POD, _key(binding.namespace, binding.name), change, refusal)
 
