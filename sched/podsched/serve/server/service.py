@@ -91,6 +91,10 @@ async def _deleted(number: Awaitable[int]) -> bytes:
     return v1.DeleteCollectionResponse(deleted=await number).SerializeToString()
 
 
+async def _answered(message: Awaitable[Message]) -> bytes:
+    return (await message).SerializeToString()
+
+
 async def _serialized(message: Message) -> bytes:
     return message.SerializeToString()
 
@@ -144,7 +148,7 @@ def review_methods(core: ServerCore) -> Methods:
     reviews = Reviews(core.authorizer)
     return {
         "SelfSubjectReview": lambda _: _serialized(reviews.self_subject()),
-        "SubjectAccessReview": lambda r: _serialized(reviews.access(r)),
+        "SubjectAccessReview": lambda r: _answered(reviews.access(r)),
         "SubjectRulesReview": lambda r: _serialized(reviews.rules(r)),
     }
 

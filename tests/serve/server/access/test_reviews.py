@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from podsched.api.objects import ClusterRole
-from podsched.serve.server.access.identity import MASTERS, UNSECURED, Identity, set_caller
+from podsched.serve.server.access.identity import MASTERS, NODES, UNSECURED, Identity, set_caller
 from podsched.serve.server.access.reviews import Reviews
 from podsched.serve.server.errors import ApiError
 from podsched.v1 import api_pb2 as v1
 from support.access_world import binding_of, calling, identity, rule
+from support.api_objects import pod
 from support.api_world import World
 
 BOB, ADMIN = identity("bob"), identity("admin", MASTERS)
@@ -23,7 +24,7 @@ async def reviews(world: World) -> Reviews:
     return Reviews(world.core.authorizer)
 
 
-def can(
+async def can(
     world: World, reviews: Reviews, caller: Identity, verb: str, kind: str, **more: str
 ) -> bool:
     resource, _, subresource = kind.partition("/")
@@ -34,24 +35,26 @@ def can(
     )
     request.subject.username = user
     with calling(world.core, caller):
-        return reviews.access(request).allowed
+        return (await reviews.access(request)).allowed
 
 
-def test_everyone_may_ask_what_he_may_do(world: World, reviews: Reviews) -> None:
-    assert can(world, reviews, BOB, "create", "pods")
-    assert can(world, reviews, BOB, "create", "po/eviction")
-    assert not can(world, reviews, BOB, "create", "pods/binding")
-    assert not can(world, reviews, BOB, "create", "pods", namespace="other")
-    assert not can(world, reviews, BOB, "create", "pods", namespace="")
-    assert not can(world, reviews, BOB, "*", "*")
-    assert can(world, reviews, ADMIN, "*", "*")
+async def test_everyone_may_ask_what_he_may_do(world: World, reviews: Reviews) -> None:
+    assert await can(world, reviews, BOB, "create", "pods")
+    assert await can(world, reviews, BOB, "create", "po/eviction")
+    assert not await can(world, reviews, BOB, "create", "pods/binding")
+    assert not await can(world, reviews, BOB, "create", "pods", namespace="other")
+    assert not await can(world, reviews, BOB, "create", "pods", namespace="")
+    assert not await can(world, reviews, BOB, "*", "*")
+    assert await can(world, reviews, ADMIN, "*", "*")
 
 
-def test_asking_about_others_needs_the_right_to_impersonate(world: World, reviews: Reviews) -> None:
-    assert can(world, reviews, ADMIN, "create", "pods", user="bob")
-    assert not can(world, reviews, ADMIN, "create", "nodes", user="bob")
+async def test_asking_about_others_needs_the_right_to_impersonate(
+    world: World, reviews: Reviews
+) -> None:
+    assert await can(world, reviews, ADMIN, "create", "pods", user="bob")
+    assert not await can(world, reviews, ADMIN, "create", "nodes", user="bob")
     with pytest.raises(ApiError, match='User "bob" cannot impersonate resource "users"'):
-        can(world, reviews, BOB, "create", "pods", user="admin")
+        await can(world, reviews, BOB, "create", "pods", user="admin")
 
 
 async def test_impersonation_may_be_limited_to_a_user(world: World, reviews: Reviews) -> None:
@@ -61,9 +64,9 @@ async def test_impersonation_may_be_limited_to_a_user(world: World, reviews: Rev
     for item in (role, binding_of("helpdesk", "eve")):
         await world.core.creator.create(item)
     await world.core.reflector.wait_until_fresh()
-    assert can(world, reviews, identity("eve"), "create", "pods", user="bob")
+    assert await can(world, reviews, identity("eve"), "create", "pods", user="bob")
     with pytest.raises(ApiError):
-        can(world, reviews, identity("eve"), "create", "pods", user="admin")
+        await can(world, reviews, identity("eve"), "create", "pods", user="admin")
 
 
 def test_the_rules_of_a_namespace_are_listed(world: World, reviews: Reviews) -> None:
@@ -77,10 +80,25 @@ def test_the_rules_of_a_namespace_are_listed(world: World, reviews: Reviews) -> 
         assert list(every.verbs) == ["*"]
 
 
-def test_an_unknown_kind_and_no_verb_are_mistakes(world: World, reviews: Reviews) -> None:
+async def test_an_unknown_kind_and_no_verb_are_mistakes(world: World, reviews: Reviews) -> None:
     for verb, kind in (("get", "unicorns"), ("", "pods")):
         with pytest.raises(ApiError, match=r"resource type|verb must be"):
-            can(world, reviews, BOB, verb, kind)
+            await can(world, reviews, BOB, verb, kind)
+
+
+async def test_a_review_of_a_node_knows_the_pods_bound_to_it(
+    world: World, reviews: Reviews
+) -> None:
+    item = pod("web")
+    item.spec.node_name = "n1"
+    item.spec.volumes.add(name="s", secret={"secretName": "one"})
+    await world.core.creator.create(item)
+    await world.core.reflector.wait_until_fresh()
+    request = v1.SubjectAccessReviewRequest(verb="get", resource="secrets", name="one")
+    request.namespace = item.metadata.namespace
+    request.subject.username, request.subject.groups[:] = "system:node:n1", [NODES]
+    with calling(world.core, ADMIN):
+        assert (await reviews.access(request)).allowed
 
 
 async def test_one_learns_who_one_is(world: World, reviews: Reviews) -> None:

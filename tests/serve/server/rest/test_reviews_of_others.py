@@ -97,6 +97,14 @@ async def test_a_kubelet_learns_what_its_caller_may_do(accounts: Accounts) -> No
     assert not await allowed(kubelet, {"user": "alice", "groups": ["staff"], **asked})
 
 
+async def test_a_review_of_a_node_knows_the_pods_bound_to_it(accounts: Accounts) -> None:
+    account = {"verb": "get", "resource": "serviceaccounts", "namespace": "default"}
+    asked = {"resourceAttributes": {**account, "name": "builder"}}
+    await accounts.world.core.reflector.wait_until_fresh()
+    worker = {"user": "system:node:worker-1", "groups": ["system:nodes"]}
+    assert await allowed(accounts.asking("kubelet"), {**worker, **asked})
+
+
 async def test_a_review_of_a_path_follows_the_roles(accounts: Accounts) -> None:
     def spec(group: str) -> dict[str, Any]:
         path = {"verb": "get", "path": "/openid/v1/jwks"}

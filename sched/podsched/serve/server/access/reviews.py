@@ -39,7 +39,9 @@ class Reviews:
             node=node.pattern if node is not None else "",
         )
 
-    def access(self, request: v1.SubjectAccessReviewRequest) -> v1.SubjectAccessReviewResponse:
+    async def access(
+        self, request: v1.SubjectAccessReviewRequest
+    ) -> v1.SubjectAccessReviewResponse:
         """Return whether a subject may do one thing."""
         if not request.verb:
             raise errors.bad_request("verb must be specified", "verb")
@@ -51,6 +53,7 @@ class Reviews:
         if request.subresource:
             resource = f"{resource}/{request.subresource}"
         asked = self._rights_of(request.subject)
+        await self._authorizer.prepare(asked)
         allowed = asked.permit(request.verb, group, resource, namespace, request.name)
         reason = ""
         if allowed and asked.node is not None:

@@ -75,13 +75,13 @@ class RestReviews:
         check_kind(content, kind, (f"{group}/{version}",))
         spec = content.get("spec")
         spec = spec if isinstance(spec, dict) else {}
-        status = self._status(kind, spec, namespace)
+        status = await self._status(kind, spec, namespace)
         shown: dict[str, Any] = {"kind": kind, "apiVersion": f"{group}/{version}", "metadata": {}}
         if kind != "SelfSubjectReview":
             shown["spec"] = {key: value for key, value in spec.items() if key != "token"}
         return Answer(encode({**shown, "status": status}), 201)
 
-    def _status(self, kind: str, spec: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+    async def _status(self, kind: str, spec: Mapping[str, Any], namespace: str) -> dict[str, Any]:
         if kind == "SelfSubjectReview":
             return {"userInfo": _user_info(caller())}
         if kind == "TokenReview":
@@ -95,7 +95,9 @@ class RestReviews:
             named = attributes.get("namespace") if isinstance(attributes, dict) else None
             if named != namespace:
                 raise _invalid(kind, "spec.resourceAttributes.namespace", "must match metadata")
-        return _access(self._rights_of(kind, spec), spec)
+        asked = self._rights_of(kind, spec)
+        await self._authorizer.prepare(asked)
+        return _access(asked, spec)
 
     def _rights_of(self, kind: str, spec: Mapping[str, Any]) -> Rights:
         """Return the rights of the user in a review."""
