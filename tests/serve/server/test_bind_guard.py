@@ -149,6 +149,13 @@ async def test_a_lock_that_left_the_list_enters_it_before_it_binds_through_any_s
     assert await bind(world, second, "f", "worker-1", seen) == "CONFLICT"
 
 
+async def test_a_binding_with_a_negative_revision_is_invalid(
+    world: World,
+) -> None:
+    first, _ = await side_by_side(world)
+    assert await bind(world, first, "a", "worker-1", -10_000) == "INVALID"
+
+
 async def test_nothing_is_left_of_a_node_that_is_deleted(world: World) -> None:
     first, _ = await side_by_side(world)
     assert await bind(world, first, "a", "worker-1", await revision(world)) == "bound"

@@ -244,6 +244,7 @@ def _check_binding(binding: Binding, *, fenced: bool = True) -> None:
     at = Place()
     if at("target.name").present(binding.node_name):
         validate_annotations(at("metadata.annotations"), binding.annotations)
+    at("revision").least(binding.revision)
     if at.errors:
         raise errors.invalid_fields(POD, binding.name, at.errors)
 
