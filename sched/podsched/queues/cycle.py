@@ -15,6 +15,7 @@ Source: Kueue 0.20, pkg/scheduler/scheduler.go and fair_sharing_iterator.go.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
@@ -97,6 +98,8 @@ class Taken:
         """By key."""
         self.held: dict[str, tuple[str, Amounts]] = {}
         """The usage that was added to the snapshot, with its ClusterQueue, by workload."""
+        #: Heads that the caller counts in the snapshot: ClusterQueue, need and victims.
+        self._kept: list[tuple[str, Amounts, list[Workload]]] = []
 
     def hold(self, entry: Entry, usage: Amounts) -> None:
         self._snapshot.add_usage(entry.queue.name, usage)
@@ -106,10 +109,17 @@ class Taken:
         """Keep later heads from taking these victims."""
         self.victims |= {victim.workload.key: victim.workload for victim in victims}
 
+    def keep(self, queue: str, need: Amounts, victims: Sequence[Victim]) -> None:
+        """Claim the victims of a head that the caller counts: its need, less what these use."""
+        self.claim(victims)
+        self._kept.append((queue, need, [victim.workload for victim in victims]))
+
     def withdraw(self, entry: Entry) -> None:
         """Release the quota and the victims that an entry has taken."""
-        queue, usage = self.held.pop(entry.workload.key, (entry.queue.name, {}))
-        self._snapshot.remove_usage(queue, usage)
+        taken = self.held.pop(entry.workload.key, None)
+        if taken is None:
+            return  # Its victims, if any, are those of an earlier head.
+        self._snapshot.remove_usage(*taken)
         for victim in entry.victims:
             self.victims.pop(victim.workload.key, None)
 
@@ -120,9 +130,18 @@ class Taken:
     def fits(self, entry: Entry) -> bool:
         """Whether an entry fits without its own victims and those of earlier heads."""
         own = {victim.workload.key: victim.workload for victim in entry.victims}
+        victims = (self.victims | own).values()
         # Earlier heads count already, in place of their victims.
-        with self._snapshot.without_usage((self.victims | own).values()):
+        with self._snapshot.without_usage(victims), self.in_place_of_victims():
             return self._snapshot.fits(entry.queue.name, entry.assignment.usage)
+
+    def in_place_of_victims(self) -> AbstractContextManager[None]:
+        """Count the rest of what kept heads need, while the usage of victims is subtracted."""
+        rest = [
+            (queue, {key: min(need[key], _usage(victims, key)) for key in need})
+            for queue, need, victims in self._kept
+        ]
+        return self._snapshot.with_changes((), rest)
 
     def end(self) -> None:
         """Release in the snapshot whatever entries have taken; the caller's own changes stay."""
@@ -243,7 +262,8 @@ class Cycle:
         Returns whether it fits then.
         """
         nominated = {(name, resource): flavor for name, resource, flavor in entry.assignment.choice}
-        with self._snapshot.without(self.taken.victims.values()):
+        taken = self.taken
+        with self._snapshot.without(taken.victims.values()), taken.in_place_of_victims():
             entry.assignment, entry.victims = nominate(
                 self._snapshot, entry.queue, entry.workload, self._rules, nominated
             )
@@ -253,7 +273,11 @@ class Cycle:
         # It fits only into what the victims of others still use, so it cannot be admitted yet.
         if entry.mode is Mode.FIT:
             entry.mode = Mode.DEFERRED_FIT
-        return self.taken.fits(entry)
+        return taken.fits(entry)
+
+
+def _usage(workloads: Iterable[Workload], key: FlavorResource) -> int:
+    return sum(one.usage.get(key, 0) for one in workloads)
 
 
 def _entry(

@@ -152,6 +152,23 @@ async def test_no_one_takes_the_quota_that_the_first_of_two_victims_frees() -> N
         world.check()
 
 
+async def test_what_victims_free_is_kept_from_later_heads_of_the_same_cycle() -> None:
+    world = TermWorld()
+    big_node(world, "n1", of={GPU: "20"})
+    flavor(world)
+    cluster_queue(world, "a", {"gpu": 10}, cohort="all", within="LowerPriority")
+    cluster_queue(world, "b", {"gpu": 0}, cohort="all")
+    async with world.running():
+        await job_and_wait(world, "victim", "a", gpu=5, spec={"terminationGracePeriodSeconds": 30})
+        job(world, "mine", "a", 1, gpu=10)
+        job(world, "borrower", "b", gpu=5)
+        await asyncio.sleep(2)
+        assert bound(world) == ["victim"]
+        await world.delete_and_wait("victim", seconds=10)
+        assert bound(world) == ["mine"]
+        world.check()
+
+
 async def test_a_unit_that_is_tried_before_its_victims_are_gone_keeps_its_quota() -> None:
     """An event may help ``big``; ``other`` borrows less, so it would be decided first."""
     world = TermWorld()

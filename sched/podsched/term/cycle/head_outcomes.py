@@ -103,7 +103,7 @@ class HeadOutcomes(TermPart):
         if result.victims is not None and isinstance(chosen, FlavorTerms):
             victims = {one.workload.key for one in chosen.victims}
             # With nodes considered, other victims may have been chosen than by quota alone.
-            cycle.taken.claim(chosen.victims)
+            cycle.taken.keep(workload.queue, chosen.assignment.need, chosen.victims)
             self._endings.preempted(workload, chosen.victims, chosen.notes)
             admission.turns.requeue(workload, Requeue.PENDING_PREEMPTION, parked=True)
             admission.holds.add(workload.key, workload.queue, chosen.assignment.need, victims)
