@@ -16,7 +16,7 @@ from podsched.api.kinds import Kind, kind_of
 from podsched.api.objects import AnyObject, copy_field, copy_of
 from podsched.serve.server import errors
 from podsched.serve.server.access.object_checks import check_change, check_status
-from podsched.serve.server.access.rights import rights
+from podsched.serve.server.access.rights import rights, scope_of
 from podsched.serve.server.admission import admit_status, admit_update, encoded
 from podsched.serve.server.admission_sources import AdmissionSources
 from podsched.serve.server.deletion import check_preconditions, replacement
@@ -66,8 +66,8 @@ class Registry:
     ) -> Entry:
         """Return the current object, as ``get``, even if it cannot be decoded."""
         kind, key = address_of(kind_name, namespace, name)
-        own, within = rights(), local_namespace(kind, namespace)
-        part = f"{kind.plural}/{subresource}"
+        own, part = rights(), f"{kind.plural}/{subresource}"
+        within = scope_of("get", kind, local_namespace(kind, namespace), name)
         if not (subresource and own.permit("get", kind.group, part, within, name)):
             own.check("get", kind, within, name)
         entry = await self._storage.get(kind, key)

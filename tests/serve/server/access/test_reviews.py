@@ -44,6 +44,8 @@ async def test_everyone_may_ask_what_he_may_do(world: World, reviews: Reviews) -
     assert not await can(world, reviews, BOB, "create", "pods/binding")
     assert not await can(world, reviews, BOB, "create", "pods", namespace="other")
     assert not await can(world, reviews, BOB, "create", "pods", namespace="")
+    assert await can(world, reviews, BOB, "get", "namespaces", namespace="", name="team")
+    assert not await can(world, reviews, BOB, "get", "namespaces", name="other")
     assert not await can(world, reviews, BOB, "*", "*")
     assert await can(world, reviews, ADMIN, "*", "*")
 

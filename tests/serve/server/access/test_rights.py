@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext as does_not_raise
 from dataclasses import replace
 
 import pytest
 
 from podsched.api.kinds import KINDS
+from podsched.api.objects import ClusterRole, RoleBinding
 from podsched.serve.server.access.identity import SERVER, set_caller
 from podsched.serve.server.access.policy import Policy
 from podsched.serve.server.access.rights import OWN, Rights, WatchRight, rights, set_rights
 from podsched.serve.server.errors import ApiError
-from support.access_world import identity
+from support.access_world import binding_of, identity, rule
 
-POD, NODE = KINDS["Pod"], KINDS["Node"]
+POD, NODE, NAMESPACE = KINDS["Pod"], KINDS["Node"], KINDS["Namespace"]
 
 
 def test_the_server_itself_may_do_everything() -> None:
@@ -35,6 +37,28 @@ def test_a_refusal_says_what_who_and_where(question: tuple[str, ...], text: str)
     with pytest.raises(ApiError, match=f'User "bob" cannot {question[0]}|{text}') as caught:
         Rights(identity("bob"), Policy()).check(*question)  # type: ignore[arg-type]
     assert text.rpartition(".*")[2] in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("verb", "name", "permitted"),
+    [
+        ("get", "team", True),
+        ("get", "other", False),
+        ("delete", "team", True),
+        ("list", "team", False),
+        ("watch", "team", False),
+        ("create", "", False),
+    ],
+)
+def test_a_namespace_belongs_to_itself(verb: str, name: str, permitted: bool) -> None:
+    role = ClusterRole(metadata={"name": "all"}, rules=[rule("*", "namespaces")])
+    binding = binding_of("all", "bob", "team")
+    assert isinstance(binding, RoleBinding)
+    policy = Policy(cluster_roles=[role], role_bindings=[binding])
+    found = Rights(identity("bob"), policy)
+    refused = does_not_raise() if permitted else pytest.raises(ApiError)
+    with refused:
+        found.check(verb, NAMESPACE, "", name)
 
 
 def test_questions_of_any_length_and_number_take_little_memory() -> None:

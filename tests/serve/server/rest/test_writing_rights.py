@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from podsched.api.objects import Namespace
 from podsched.serve.server.pipeline import Pipeline
-from support.access_world import identity
+from support.access_world import binding_of, identity
 from support.api_world import World
 from support.kube_client import KubeClient
 
@@ -62,3 +63,19 @@ async def test_who_has_no_right_is_not_told_which_namespaces_exist(
     body = body | {"metadata": {"name": "web"}}
     refused = await KubeClient(world.core, asking).request("POST", path, body)
     assert refused.status == 403, refused.json
+
+
+async def test_who_may_view_a_namespace_may_get_it_and_its_status_but_not_others(
+    world: World,
+) -> None:
+    for name in ("team", "other"):
+        await world.core.creator.create(Namespace(metadata={"name": name}))
+    await world.core.creator.create(binding_of("view", "bob", "team"))
+    await world.core.reflector.wait_until_fresh()
+    bob = identity("bob")
+    asking = Pipeline(authenticate=lambda _: bob, authorize=world.core.authorizer.rights_of)
+    paths = ("team", "team/status", "other", "other/status", "")
+    answers = [
+        await KubeClient(world.core, asking).get(f"/api/v1/namespaces/{path}") for path in paths
+    ]
+    assert [answer.status for answer in answers] == [200, 200, 403, 403, 403]

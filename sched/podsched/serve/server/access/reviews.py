@@ -12,7 +12,7 @@ from podsched.serve.server import errors
 from podsched.serve.server.access.authorizer import Authorizer
 from podsched.serve.server.access.identity import AUTHENTICATED, Authentication, Identity, caller
 from podsched.serve.server.access.impersonation import check_impersonation
-from podsched.serve.server.access.rights import Rights, rights
+from podsched.serve.server.access.rights import Rights, rights, scope_of
 from podsched.serve.server.access.rules import ALL, Rule
 from podsched.serve.server.scope import kind_named
 from podsched.v1 import api_pb2 as v1
@@ -49,7 +49,7 @@ class Reviews:
         if request.resource != ALL:
             kind = kind_named(request.resource)
             group, resource = kind.group, kind.plural
-            namespace = namespace if kind.namespaced else ""
+            namespace = scope_of(request.verb, kind, namespace, request.name)
         if request.subresource:
             resource = f"{resource}/{request.subresource}"
         asked = self._rights_of(request.subject)

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Final
 
-from podsched.api.kinds import Kind
+from podsched.api.kinds import KINDS, Kind
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import SERVER, UNSECURED, Identity, TokenRejected, caller
 from podsched.serve.server.access.node_pods import NodePods
@@ -35,6 +35,7 @@ _MAX_REMEMBERED = 4096
 #: Max characters of a cached check; longer ones name no existing object and could fill the memory.
 _LONGEST_REMEMBERED = 1000
 _NO_ROLES = Policy()
+_NAMESPACE: Final = KINDS["Namespace"]
 
 
 class Rights:
@@ -136,7 +137,7 @@ class Rights:
         if self.everything:
             return
         resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
-        namespace = namespace if kind.namespaced else ""
+        namespace = scope_of(verb, kind, namespace, name)
         if not self.permit(verb, kind.group, resource, namespace, name):
             why = self._cannot(verb, kind.group, resource, namespace)
             raise errors.forbidden(kind, name, why)
@@ -148,6 +149,16 @@ class Rights:
             f'User "{self.identity.user}" cannot {verb} resource "{resource}" '
             f'in API group "{group}" {where}'
         )
+
+
+def scope_of(verb: str, kind: Kind, namespace: str, name: str) -> str:
+    """Return the namespace whose roles permit a verb on a kind; "": those of the cluster alone.
+
+    A Namespace belongs to itself, as in Kubernetes: who may read all in it may read it too.
+    """
+    if kind is _NAMESPACE and verb not in ("list", "watch"):
+        return name
+    return namespace if kind.namespaced else ""
 
 
 #: The server's own rights outside of calls.
