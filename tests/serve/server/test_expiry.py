@@ -10,9 +10,10 @@ from podsched.api.objects import Event
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.settings import ServerSettings
-from podsched.serve.store.protocol import Put
+from podsched.serve.store.errors import NoSpace
+from podsched.serve.store.protocol import LeaseGrant, Put
 from podsched.testing.memory_store import MemoryStore
-from podsched.v1.api_pb2 import PatchRequest
+from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
 from support.api_objects import event
 from support.api_world import World, message_of
 
@@ -66,6 +67,22 @@ async def test_an_event_can_be_repeated_after_a_lease_was_lost(world: World) -> 
         await repeat(world, "e2", 2)
     await repeat(world, "e2", 2)
     assert await lease_of(world, "e2") != kv.lease
+
+
+async def test_a_full_etcd_still_takes_deletions_of_events(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They need no lease, which it does not grant."""
+    await world.core.creator.create(event("e1"))
+
+    async def refuse(_store: MemoryStore, _ttl: int) -> LeaseGrant:
+        raise NoSpace("etcd has no space")
+
+    monkeypatch.setattr(MemoryStore, "lease_grant", refuse)
+    started_again = await world.another()
+    deletion = DeleteRequest(kind="Event", namespace="default", name="e1")
+    await started_again.deleter.delete(deletion)
+    assert (await world.store.get(object_key(KINDS["Event"], "default/e1"))).kv is None
 
 
 async def test_the_oldest_events_make_room() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podsched.api.reasons import StatusReason
+from podsched.serve.server import errors
 from podsched.serve.server.admission_sources import AdmissionSources
 from podsched.serve.server.device_guard import with_device_keys
 from podsched.serve.server.entries import Entry
@@ -47,8 +48,11 @@ class GuardedWrites:
         Admission sees the written objects afterwards, so a client that has changed a LimitRange or
         StorageClass can rely on it in its next call. Raises ApiError.
         """
+        lease: int | ApiError = 0
+        if any(isinstance(plan, Mutation) and plan.kind is EVENT for plan in planned):
+            lease = await errors.awaited(self._expiry.lease())
         guarded = [
-            await self._guarded(plan, fence) if isinstance(plan, Mutation) else plan
+            self._guarded(plan, fence, lease) if isinstance(plan, Mutation) else plan
             for plan in planned
         ]
         outcomes = await self._storage.mutate_planned(guarded, fence, dry_run=dry_run)
@@ -58,18 +62,26 @@ class GuardedWrites:
             await self._sources.settle(outcomes)
         return outcomes
 
-    async def _guarded(self, mutation: Mutation, fence: Fence | None) -> Mutation:
+    def _guarded(self, mutation: Mutation, fence: Fence | None, lease: int | ApiError) -> Mutation:
         if mutation.kind is EVENT:
-            return _with_lease(mutation, await self._expiry.lease())
+            return _with_lease(mutation, lease)
         return self._addresses.guarded(with_device_keys(mutation, fence, self._cache))
 
 
-def _with_lease(mutation: Mutation, lease: int) -> Mutation:
-    """Return a mutation that attaches the object to a lease: a put without one detaches it."""
+def _with_lease(mutation: Mutation, lease: int | ApiError) -> Mutation:
+    """Return a mutation that attaches the object to a lease: a put without one detaches it.
+
+    lease: the error if none was granted. A deletion needs none: a full etcd grants no lease, but
+    takes deletions.
+    """
 
     def change(entry: Entry) -> Step | None:
         step = mutation.change(entry)
-        return None if step is None else step._replace(lease=lease)
+        if step is None or step.value is None:
+            return step
+        if isinstance(lease, ApiError):
+            raise lease
+        return step._replace(lease=lease)
 
     return mutation._replace(change=change)
 
