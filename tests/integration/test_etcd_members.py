@@ -62,6 +62,8 @@ async def test_a_member_can_be_killed_hand_over_be_compacted_and_full(tmp_path: 
         await etcd.control(leader).raise_no_space()
         with pytest.raises(NoSpace):
             await store.txn([], [Put("/a", b"2")])
+        with pytest.raises(NoSpace):
+            await store.lease_grant(60)
         put, delete = await store.write_many(
             [Write((), [Put("/b", b"")]), Write((), [Delete("/a")])]
         )

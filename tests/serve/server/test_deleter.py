@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from podsched.api.objects import LimitRange, Pod
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.errors import ApiError
+from podsched.serve.store.errors import NoSpace
+from podsched.serve.store.protocol import Put, Write, WriteOutcome
+from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import node, pod
 from support.api_world import World, message_of, pod_of
@@ -26,6 +31,23 @@ async def test_an_unbound_pod_is_removed_at_once(world: World) -> None:
     """Whatever its grace period."""
     await world.core.creator.create(pod())
     await world.core.deleter.delete(delete("Pod", "web"))
+    with pytest.raises(ApiError, match="not found"):
+        await world.core.registry.get("Pod", "", "web")
+
+
+async def test_a_full_etcd_still_removes_an_unbound_pod(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kubernetes' API marks it first otherwise, which needs space."""
+    await world.core.creator.create(pod())
+    write_many = MemoryStore.write_many
+
+    async def refuse_puts(store: MemoryStore, writes: Sequence[Write]) -> list[WriteOutcome]:
+        puts = any(isinstance(op, Put) for write in writes for op in write.ops)
+        return [NoSpace("full")] * len(writes) if puts else await write_many(store, writes)
+
+    monkeypatch.setattr(MemoryStore, "write_many", refuse_puts)
+    await world.core.deleter.delete_in_two_steps(delete("Pod", "web"), dry_run=False)
     with pytest.raises(ApiError, match="not found"):
         await world.core.registry.get("Pod", "", "web")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from podsched.api.conditions import is_terminating
-from podsched.api.reasons import StatusCode
+from podsched.api.reasons import StatusCode, StatusReason
 from podsched.serve.server import errors
 from podsched.serve.server.access.object_checks import check_own
 from podsched.serve.server.access.rights import rights
@@ -91,7 +91,11 @@ class Deleter:
             return marked_first(entry, step, self._now(), request.propagation_policy)
 
         marking = deletion._replace(change=change)
-        entry = only_entry(await self._writes.change([marking], None, dry_run=dry_run))
+        (outcome,) = await self._writes.change([marking], None, dry_run=dry_run)
+        if isinstance(outcome, ApiError) and outcome.reason == StatusReason.STORE_FULL:
+            # A full etcd stores no mark, but removes what has no grace period.
+            (outcome,) = await self._writes.change([deletion], None, dry_run=dry_run)
+        entry = only_entry([outcome])
         if dry_run:
             return entry
         if entry.kind.name == "Pod" and entry.is_readable() and can_be_removed(entry.message):
