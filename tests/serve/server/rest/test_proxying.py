@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 
+import pytest
+
 from podsched.api.objects import Node
 from podsched.serve.server.kubelets.addresses import Endpoint
 from podsched.serve.server.kubelets.client import KubeletClient
+from podsched.serve.server.rest.proxying import proxied
 from support.api_world import World
 from support.kube_client import KubeClient
 
@@ -50,3 +53,19 @@ async def test_a_node_that_switches_protocols_without_being_asked_is_refused(wor
     answer = await asked(world, 101)
     assert answer.startswith(b"HTTP/1.1 500 ")
     assert b"answered 101" in answer
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "nodes/worker-1",
+        "nodes/proxy",
+        "namespaces/default/pods/web",
+        "namespaces/default/pods/proxy",
+        "namespaces/proxy/services/proxy",
+    ],
+)
+def test_what_follows_the_proxy_is_passed_on_whatever_names_are_before_it(prefix: str) -> None:
+    rests = ("/a/proxy/b?c=/proxy/", "/", "")
+    found = [proxied(f"/api/v1/{prefix}/proxy{rest}") for rest in rests]
+    assert found == ["/a/proxy/b?c=/proxy/", "/", "/"]

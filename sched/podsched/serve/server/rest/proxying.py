@@ -55,7 +55,7 @@ _RETRY_AFTER: Final = 1.0
 #: Headers of a proxied request and of its answer that are passed on.
 _OF_REQUESTS: Final = frozenset({"accept", "content-type", "range", "if-none-match"})
 _OF_ANSWERS: Final = frozenset({"etag", "last-modified", "content-range", "content-encoding"})
-_PROXIED_PATH: Final = re.compile(r"/api/v1/(?:[^/?]+/){2,4}?proxy(?P<rest>[/?].*)?")
+_PROXIED_PATH: Final = re.compile(r"/api/v1/(?:(?:[^/?]+/){2}){1,2}?proxy(?P<rest>[/?].*)?")
 #: Sent with what nodes and pods answer: a browser runs no script of it as the API server's.
 _SANDBOX: Final = {"Content-Security-Policy": "sandbox"}
 
@@ -152,7 +152,7 @@ class Proxying:
         connection = await open_port(self._kubelets, where)
         held.callback(connection.close)
         response = await connection.request(
-            request.method, _proxied(request), _headers(request), request.body or None
+            request.method, proxied(request.target), _headers(request), request.body or None
         )
         return _proxied_answer(where, response, held)
 
@@ -163,7 +163,7 @@ class Proxying:
         response = await self._kubelets.request(
             endpoint,
             request.method,
-            _proxied(request),
+            proxied(request.target),
             headers=_headers(request),
             body=request.body or None,
         )
@@ -189,9 +189,9 @@ def _check_port(node: Node, asked: str) -> None:
             raise bad_request(f"port {port[:20]} of node {node.metadata.name}: {why}")
 
 
-def _proxied(request: Request) -> str:
+def proxied(target: str) -> str:
     """Return path and query of a request below the proxy, unchanged."""
-    found = _PROXIED_PATH.fullmatch(request.target)
+    found = _PROXIED_PATH.fullmatch(target)
     rest = found["rest"] if found else None
     return rest if rest and rest[0] == "/" else f"/{rest or ''}"
 
