@@ -151,6 +151,19 @@ async def test_quota_of_a_strict_head_that_moves_to_another_queue_goes_to_others
         assert bound(world) == ["borrows", "runs"]
 
 
+async def test_a_pod_that_is_made_again_in_another_queue_is_no_candidate_in_the_first_one() -> None:
+    async with _world().running() as world:
+        await job_and_wait(world, "p", "a", gpu=8)
+        world.cluster.delete("Pod", "default/p")
+        job(world, "p", "b", gpu=8)
+        await asyncio.sleep(1)
+        workloads = world.state.admission.snapshot.workloads
+        assert {name: list(of) for name, of in workloads.items()} == {
+            "a": [],
+            "b": ["default/pod:p"],
+        }
+
+
 async def test_a_queue_that_is_being_deleted_admits_nothing() -> None:
     """A finalizer may keep it for long."""
     async with _world().running() as world:

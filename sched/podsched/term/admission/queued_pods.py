@@ -186,6 +186,8 @@ class QueuedPods:
         # Kueue's rule: the queue of a unit stays once quota is reserved.
         if unit is None or (unit.local_queue != name and not unit.held):
             unit = self._units.setdefault(key, Unit(key))
+            # ``Admission`` looks for it only in the queue that it has then.
+            self._books.snapshot.workloads.get(unit.queue, {}).pop(key, None)
             local = self._cluster.get("LocalQueue", unit.namespace, name)
             # If a LocalQueue changes, all units are made anew.
             unit.move_to(name, "" if local is None else local.spec.cluster_queue)
