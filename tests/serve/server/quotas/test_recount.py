@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import PersistentVolumeClaim, Pod, ResourceQuota
+from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, ResourceQuota
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.quotas.recount import Tally
@@ -155,3 +155,27 @@ def test_a_tally_forgets_what_is_no_longer_used() -> None:
         tally.set(claims, "default/a", entry, 0.0)
     counted = {name.partition(".")[0] for name in tally.total(quota()) if "class" in name}
     assert counted == {"class-8"}
+
+
+def test_a_terminating_pod_is_counted_anew_only_once_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There may be thousands, and recounts several times a second."""
+    pods, tally, terminating = KINDS["Pod"], Tally(), pod()
+    terminating.metadata.deletion_timestamp.seconds = 100
+    tally.set(
+        pods, "default/web", Entry(pods, "default/web", terminating.SerializeToString(), 1, 1), 0.0
+    )
+    decode, decoded = Entry.decode, []
+
+    def counting(entry: Entry) -> AnyObject:
+        decoded.append(entry.key)
+        return decode(entry)
+
+    monkeypatch.setattr(Entry, "decode", counting)
+    counts = []
+    for now in (99.0, 100.0, 101.0, 102.0):
+        tally.stop_counting_ended_pods(now)
+        counts.append(len(decoded))
+    assert counts == [0, 0, 1, 1]
+    assert "pods" not in tally.total(quota())

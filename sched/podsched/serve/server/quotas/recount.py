@@ -92,8 +92,9 @@ class Tally:
         #: By key, the revisions of the quotas with which it was compared.
         self.compared: dict[str, int] = {}
         self._usages: dict[tuple[str, str], Usage] = {}
-        #: Pods that are counted only until their deletion time, which comes without a change.
-        self._terminating_pods: dict[tuple[str, str], Entry] = {}
+        #: Pods that are counted only until their deletion time, which comes without a change, with
+        #: that time.
+        self._terminating_pods: dict[tuple[str, str], tuple[float, Entry]] = {}
         #: Equal usages, of which only one is kept.
         self._same: dict[tuple[object, ...], Usage] = {}
 
@@ -131,8 +132,9 @@ class Tally:
 
     def stop_counting_ended_pods(self, now: float) -> None:
         """Stop counting pods whose deletion time has passed."""
-        for (_, key), entry in list(self._terminating_pods.items()):
-            self.set(_POD, key, entry, now)
+        ended = [entry for end, entry in self._terminating_pods.values() if end < now]
+        for entry in ended:
+            self.set(_POD, entry.key, entry, now)
 
     def _usage(
         self, kind: Kind, entry: Entry | None, name: tuple[str, str], now: float
@@ -141,8 +143,8 @@ class Tally:
         if entry is None:
             return None
         message = entry.decode() if kind in _DECODED_KINDS else kind.new()
-        if isinstance(message, Pod) and now <= ends_at(message) < float("inf"):
-            self._terminating_pods[name] = entry
+        if isinstance(message, Pod) and now <= (end := ends_at(message)) < float("inf"):
+            self._terminating_pods[name] = end, entry
         try:
             usage = Usage(usage_of(kind, message, now), scopes_of(message))
         except QuantityError:  # not written by an API server
