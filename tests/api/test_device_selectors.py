@@ -53,6 +53,7 @@ def matches(expression: str, device: Device = DEVICE) -> bool:
         "{true: 1, false: 2}[true] == 1",
         "dyn({1: 'a'})[1.0] == 'a'",
         "1u in dyn([1]) && !(dyn('a') in dyn([1]))",
+        "!(dyn([1]) in device.attributes) && !(dyn({'a': 1}) in device.capacity)",
         # Macros.
         "[[1, 2], [3]].all(x, x.exists(y, y % 2 == 1))",
         "[3, 1, 2].sortBy(x, -x) == [3, 2, 1]",

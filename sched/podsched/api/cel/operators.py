@@ -161,10 +161,11 @@ _declare_order("_>=_", frozenset((0, 1)))
 @declare("@in('A, list('A)) -> bool", "@in('A, map('A, 'B)) -> bool", shared=True, budget=True)
 def contained(value: Any, container: Any, budget: Budget) -> bool:
     """Return whether a list has an element, or a map a key."""
-    if isinstance(container, dict):
+    if isinstance(container, Defaulting):
         # As cel-go's mapper for devices: every domain is there for an index, but not for ``in``.
-        found = dict.__contains__(container, value) if type(container) is Defaulting else None
-        return found if found is not None else find(container, value) is not MISSING
+        return isinstance(value, str) and value in container
+    if isinstance(container, dict):
+        return find(container, value) is not MISSING
     budget.spend(len(container) // 16)
     return any(equal(value, element, budget) is True for element in container)
 
