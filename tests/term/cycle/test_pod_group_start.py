@@ -157,6 +157,25 @@ async def test_a_gang_is_recorded_before_its_first_binding_and_not_after_the_las
         world.check()
 
 
+async def test_a_term_that_ends_by_itself_leaves_no_record_of_a_gang_that_it_has_bound() -> None:
+    world = world_of_nodes(n1="4")
+    patch_many = world.cluster.patch_many
+
+    async def slow(patches: Any, *, fence: api_pb2.Fence | None = None) -> Results:
+        if bound(world):
+            await asyncio.sleep(0.5)
+        return await patch_many(patches, fence=fence)
+
+    world.cluster.patch_many = slow  # type: ignore[method-assign]
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(0.1)
+        assert bound(world) == ["a", "b"]
+        assert conditions(world) == BEING_BOUND
+        await world.term.finish()
+    assert conditions(world) == STARTED
+
+
 async def test_nothing_of_a_start_that_is_over_waits_for_the_garbage_collector() -> None:
     world = world_of_nodes(n1="4")
     rejected = "c"

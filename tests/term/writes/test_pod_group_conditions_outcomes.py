@@ -12,6 +12,7 @@ from podsched.api.conditions import POD_GROUP_BINDING, POD_GROUP_SCHEDULED, TRUE
 from podsched.config.load import default_config
 from podsched.framework.pod_groups import PodGroup, pod_group
 from podsched.framework.status import SUCCESS, unschedulable
+from podsched.lib.tasks import TaskSet
 from podsched.registry import factories
 from podsched.serve.client.errors import ClientError, Invalid, Unavailable
 from podsched.serve.client.informer import Event, EventType
@@ -41,7 +42,7 @@ class World:
         self.state.apply(Event(EventType.ADDED, "PodGroup", "default/g", None, made), 1.0)
         cluster = self.state.cache.cluster
         self._conditions = PodGroupConditions(cluster, self._patch, wall=lambda: 1.0)
-        self.outcomes = GroupOutcomes(cluster, self._conditions)
+        self.outcomes = GroupOutcomes(cluster, self._conditions, TaskSet("term 1"))
         group = pod_group(cluster, "default/g")
         assert group is not None
         self.group: PodGroup = group
@@ -140,3 +141,28 @@ async def test_a_group_hears_that_its_record_could_not_be_written(world: World) 
     world.begin()
     await world.write()
     assert world.heard == ["unavailable"]
+
+
+@pytest.mark.looptime
+async def test_a_record_is_removed_again_until_that_succeeds(world: World) -> None:
+    world.refusal = Invalid("not valid")
+    world.outcomes.binding_ended(world.group, SUCCESS)
+    await world.write()
+    assert world.sent > 1
+    world.refusal, world.sent = None, 0
+    for _ in range(5):
+        await world.write()
+    assert world.sent == 1
+
+
+@pytest.mark.looptime
+async def test_the_record_of_a_group_that_is_bound_again_is_not_removed(world: World) -> None:
+    world.refusal = Invalid("not valid")
+    world.outcomes.binding_ended(world.group, SUCCESS)
+    await world.write()
+    world.refusal = None
+    world.begin()
+    for _ in range(5):
+        await world.write()
+    assert world.heard == [""]
+    assert world.condition(POD_GROUP_BINDING) == ("True", "MembersAreBeingBound", "2 members")

@@ -118,7 +118,7 @@ class SchedulingLoop(TermPart):
             patches=PluginPatches(cluster, fence, tasks, activator),
             reports=PodReports(state, given.recorder, self._statuses),
             conditions=conditions,
-            group_outcomes=GroupOutcomes(state.cache.cluster, conditions),
+            group_outcomes=GroupOutcomes(state.cache.cluster, conditions, tasks),
             evict=self._evictions.call,
         )
 
@@ -185,9 +185,12 @@ class SchedulingLoop(TermPart):
         """Stop deciding; return once the outcome of every binding is known.
 
         Wait at most FINISH seconds for pods at Permit or PreBind; then they are no longer assumed.
+        And as long for the conditions of groups: the next term decides for those whose record says
+        that they are being bound.
         """
         self._decides.clear()
         await self.binding.settled(FINISH)
+        await self._conditions.settled(FINISH)
 
     async def run(self) -> None:
         """Schedule until the term is over, or a task fails.

@@ -8,13 +8,16 @@ written, it is written with the next attempt. If it is True it stays so, unless 
 back.
 
 ``podsched.io/Binding`` is written before the first member of a gang is bound and removed once
-enough members are bound. It tells the next leader which gangs may be partly bound.
+enough members are bound. It tells the next leader which gangs may be partly bound. Its removal is
+repeated until it succeeds: a gang whose members have finished since would be taken back.
 
 Source: ``updatePodGroupCondition`` in ``schedule_one_podgroup.go`` of kube-scheduler v1.36.
 """
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -35,7 +38,9 @@ from podsched.cache.objects import ClusterState
 from podsched.framework.pod_groups import KIND, PodGroup
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status
+from podsched.lib.backoff import Backoff
 from podsched.lib.event_loop import Turn
+from podsched.lib.tasks import TaskSet
 from podsched.serve.client.cluster import merge_patch_request
 from podsched.serve.client.outbox import Outbox
 from podsched.term.writes.group_conditions import GroupConditions, Wanted, patch_of
@@ -44,6 +49,11 @@ from podsched.v1 import api_pb2
 
 #: Max seconds for which a call is repeated after retryable errors.
 RETRY_FOR: Final = 5.0
+#: Seconds before the failed removal of a record is repeated, at first and at most.
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
+#: Seconds between two checks in ``settled``.
+_LOOK_EVERY: Final = 0.02
 
 PatchObjects = Callable[[Sequence[api_pb2.PatchRequest]], Awaitable[Sequence[api_pb2.BatchResult]]]
 #: Called when a write is done, with the reason if it failed, else "".
@@ -63,7 +73,7 @@ class _Write(NamedTuple):
     patch: Callable[[], api_pb2.PatchRequest]
     """Makes the patch when it is sent: a later write may have replaced it by then."""
     number: int
-    written: Written | None = None
+    written: tuple[Written, ...] = ()
 
 
 class PodGroupConditions:
@@ -80,7 +90,7 @@ class PodGroupConditions:
             self._send,
             self._answered,
             retry_for=RETRY_FOR,
-            merge=lambda earlier, later: later._replace(written=later.written or earlier.written),
+            merge=lambda earlier, later: later._replace(written=earlier.written + later.written),
         )
 
     def condition(self, group: PodGroup, type_: str) -> tuple[str, str, str] | None:
@@ -114,12 +124,19 @@ class PodGroupConditions:
         """
         made = self._conditions.want(group, wanted)
         if made is not None:
-            self._outbox.put(group.uid, _Write(*made, written))
+            self._outbox.put(group.uid, _Write(*made, () if written is None else (written,)))
         return made is not None
 
     async def run(self) -> None:
         """Send until cancelled. Raises FenceLost when the term is over."""
         await self._outbox.run()
+
+    async def settled(self, longest: float) -> None:
+        """Return once nothing waits to be written, after ``longest`` seconds at most."""
+        for _ in range(round(longest / _LOOK_EVERY)):
+            if not (self._outbox.calls or len(self._outbox)):
+                return
+            await asyncio.sleep(_LOOK_EVERY)
 
     async def _send(self, writes: Sequence[_Write]) -> Sequence[api_pb2.BatchResult]:
         patches, turn = [], Turn()
@@ -134,16 +151,19 @@ class PodGroupConditions:
     def _answered(self, uid: str, sent: _Write, result: api_pb2.BatchResult) -> None:
         failed = result.code != StatusCode.OK
         self._conditions.answered(uid, sent.number, failed=failed)
-        if sent.written is not None:
-            sent.written((result.message or result.reason or "unavailable") if failed else "")
+        for written in sent.written:
+            written((result.message or result.reason or "unavailable") if failed else "")
 
 
 class GroupOutcomes:
     """Writes the outcomes of attempts, and knows which groups are being bound."""
 
-    def __init__(self, cluster: ClusterState, conditions: PodGroupConditions) -> None:
+    def __init__(
+        self, cluster: ClusterState, conditions: PodGroupConditions, tasks: TaskSet
+    ) -> None:
         self._cluster = cluster
         self._conditions = conditions
+        self._tasks = tasks
         self.binding: set[str] = set()
         """The groups ("namespace/name") some members of which may be bound while others are not."""
 
@@ -172,9 +192,19 @@ class GroupOutcomes:
     def binding_ended(self, group: PodGroup, status: Status) -> None:
         """Write that no member is being bound any more; ``status`` is the attempt's outcome."""
         self.binding.discard(group.key)
-        self._conditions.put(
-            group, {POD_GROUP_SCHEDULED: _outcome(status), POD_GROUP_BINDING: None}
-        )
+        wanted = {POD_GROUP_SCHEDULED: _outcome(status), POD_GROUP_BINDING: None}
+        pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
+        self._conditions.put(group, wanted, partial(self._removed, group, pause))
+
+    def _removed(self, group: PodGroup, pause: Backoff, problem: str) -> None:
+        if problem:
+            self._tasks.start(self._remove_again(group, pause), f"clear {group.key}")
+
+    async def _remove_again(self, group: PodGroup, pause: Backoff) -> None:
+        await asyncio.sleep(pause.next_delay())
+        if group.key not in self.binding:
+            wanted = {POD_GROUP_BINDING: None}
+            self._conditions.put(group, wanted, partial(self._removed, group, pause))
 
     def resume(self) -> list[str]:
         """Return the keys of the groups that an earlier term was binding."""
