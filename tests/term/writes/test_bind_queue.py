@@ -9,7 +9,13 @@ import pytest
 
 from podsched.framework.status import Status
 from podsched.lib.tasks import TaskSet
-from podsched.serve.client.errors import FenceLost, Invalid, OutcomeUnknown, Unavailable
+from podsched.serve.client.errors import (
+    FenceLost,
+    Invalid,
+    OutcomeUnknown,
+    Unauthorized,
+    Unavailable,
+)
 from podsched.term.writes.bind_queue import (
     BATCH,
     IN_FLIGHT,
@@ -218,6 +224,17 @@ async def test_a_call_of_unknown_outcome_is_never_given_up(world: World) -> None
     world.api.down = False
     await asyncio.sleep(5)
     assert world.names == ["a"]
+
+
+async def test_a_binding_in_doubt_is_not_given_up_when_a_later_call_is_refused(
+    world: World,
+) -> None:
+    """The first call may be executed nevertheless."""
+    world.api.faults = [OutcomeUnknown("the connection broke"), Unauthorized("expired")]
+    world.submit("a")
+    await asyncio.sleep(5)
+    assert world.names == ["a"]
+    assert not world.failed
 
 
 async def test_being_bound_to_the_same_node_already_is_a_success(world: World) -> None:

@@ -273,10 +273,13 @@ class BindQueue:
         # An answer that the store is unavailable says nothing of the call before.
         if uid not in self._doubtful or not isinstance(failure, Unavailable):
             return False
+        self._send_again(assignment)
+        return True
+
+    def _send_again(self, assignment: Assignment) -> None:
         if not self._to_repeat:
             asyncio.get_running_loop().call_later(AGAIN_AFTER, self._repeat)
         self._to_repeat.append(assignment)
-        return True
 
     def _repeat(self) -> None:
         repeated, self._to_repeat = self._to_repeat, []
@@ -284,7 +287,10 @@ class BindQueue:
 
     def _given_up(self, batch: Sequence[Assignment], failure: ClientError) -> None:
         for assignment in batch:
-            if not self._repeats(assignment, failure):
+            # A call that failed as a whole, for whatever cause, says nothing of the one before.
+            if assignment.pod.uid in self._doubtful:
+                self._send_again(assignment)
+            else:
                 self._forget(assignment)
                 self._outcomes.bind_failed(assignment, error(str(failure)))
 
