@@ -95,6 +95,36 @@ async def test_a_binding_that_may_be_done_after_all_says_so(world: World, answer
     assert result.reason == "OUTCOME_UNKNOWN"
 
 
+LOST = refusal(504, "Timeout", "request did not complete within requested timeout")
+
+
+async def test_a_binding_stays_in_doubt_while_the_server_cannot_be_reached_again(
+    world: World,
+) -> None:
+    world.store.fail(LOST, path="/binding")
+    asyncio.get_running_loop().call_later(0.01, setattr, world.store, "down", True)
+    (result,) = await world.bind(world.binding())
+    assert (result.reason, result.message) == ("OUTCOME_UNKNOWN", "cannot connect")
+
+
+async def test_a_binding_stays_in_doubt_if_the_pod_of_its_conflict_cannot_be_read(
+    world: World,
+) -> None:
+    """The conflict is with this binding: its first answer was lost."""
+    await world.bind(world.binding())
+    world.store.fail(LOST, path="/binding")
+    world.store.fail(refusal(503, "ServiceUnavailable", "no etcd"), method="GET", times=100)
+    (result,) = await world.bind(world.binding())
+    assert result.reason == "OUTCOME_UNKNOWN"
+
+
+async def test_a_binding_whose_first_try_was_refused_is_not_in_doubt(world: World) -> None:
+    await world.bind(world.binding())
+    world.store.fail(refusal(503, "ServiceUnavailable", "no etcd"), method="GET", times=100)
+    (result,) = await world.bind(world.binding())
+    assert (result.code, result.reason) == (14, "")
+
+
 async def test_bindings_keep_to_qps_and_burst(world: World) -> None:
     """Five at once, then ten a second."""
     for number in range(25):

@@ -18,8 +18,14 @@ from podsched.api.trace_context import to_metadata
 from podsched.lib.backoff import Backoff
 from podsched.serve.client import errors
 from podsched.serve.client.channels import Channels, ClientOptions
-from podsched.serve.client.errors import TooManyRequests, Unavailable, Unreadable
+from podsched.serve.client.errors import (
+    ClientError,
+    TooManyRequests,
+    Unavailable,
+    Unreadable,
+)
 from podsched.serve.client.http_terms import code_of, verb_of, warnings_in
+from podsched.v1.api_pb2 import BatchResponse
 
 if TYPE_CHECKING:
     from podsched.serve.client.call_metrics import ClientTelemetry
@@ -66,7 +72,7 @@ class Calls:
             random.random,
             immediate=len(self.channels.endpoints) - 1,  # try every server before the first pause
         )
-        cause, unreached = "", 0
+        cause, unreached, in_doubt = "", 0, False
         while True:
             endpoint = self.channels.endpoint
             try:
@@ -82,28 +88,32 @@ class Calls:
                         self.options.on_warning(text)
                 code = code_of(_name(method), "OK")
                 self._tried(method, code, endpoint, began, (len(sent), len(raw)))
-                return _decoded(answer, raw)
+                message = _decoded(answer, raw)
+                if in_doubt and isinstance(message, BatchResponse):
+                    errors.doubt_unavailable(message.results)
+                return message
             except grpc.aio.AioRpcError as rpc_error:
                 error = errors.of_rpc(rpc_error)
                 answered = not isinstance(error, Unavailable) or bool(error.reason)
                 code = code_of(_name(method), rpc_error.code().name, answered=answered)
                 self._tried(method, code, endpoint, began, (len(sent), None))
+                in_doubt = in_doubt or error.outcome_unknown
                 if not isinstance(error, Unavailable):
-                    raise error from rpc_error
+                    raise _last(error, "", in_doubt) from rpc_error
                 self._leave(endpoint, error)
                 delay = max(backoff.next_delay(), error.retry_after)
                 may_repeat = repeatable or not error.outcome_unknown
                 unreached = 0 if error.reason or error.outcome_unknown else unreached + 1
                 if unreached == len(self.channels.endpoints) and not self.options.wait_for_server:
-                    raise error from rpc_error
+                    raise _last(error, "", in_doubt) from rpc_error
                 if not may_repeat or loop.time() + delay >= deadline:
-                    raise _with_cause(error, cause) from rpc_error
+                    raise _last(error, cause, in_doubt) from rpc_error
                 cause = error.message
             await asyncio.sleep(delay)
             if self._observer is not None:
                 self._observer.call_repeated(verb_of(_name(method)), code, self.channels.endpoint)
 
-    def _leave(self, endpoint: str, error: errors.ClientError) -> None:
+    def _leave(self, endpoint: str, error: ClientError) -> None:
         """Use the next server if this one is unavailable."""
         # The calls of a client that has too many would be too many for another server, too.
         if isinstance(error, Unavailable) and not isinstance(error, TooManyRequests):
@@ -160,11 +170,11 @@ def _name(method: str) -> str:
     return method.rpartition("/")[2]
 
 
-def _with_cause(error: Unavailable, cause: str) -> Unavailable:
+def _last(error: ClientError, cause: str, in_doubt: bool) -> ClientError:
     """Return the last error of several attempts, with the message of the one before.
 
-    A deadline error alone does not name the cause.
+    A deadline error alone does not name the cause. in_doubt: an attempt may have been executed.
     """
-    if not cause or cause == error.message:
-        return error
-    return type(error)(f"{error.message}; before that: {cause}", reason=error.reason)
+    if cause and cause != error.message:
+        error = type(error)(f"{error.message}; before that: {cause}", reason=error.reason)
+    return errors.in_doubt(error) if in_doubt else error

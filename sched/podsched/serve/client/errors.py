@@ -53,7 +53,7 @@ class ClientError(Exception):
     """
 
     retryable: ClassVar[bool] = False
-    outcome_unknown: ClassVar[bool] = False
+    outcome_unknown: bool = False
     #: Status code of an HTTP answer; 0 without an answer, and over gRPC.
     http_status: int = 0
 
@@ -196,6 +196,28 @@ def of_result(result: BatchResult) -> ClientError | None:
         violations=[Violation(v.field, v.description) for v in result.violations],
         node_name=result.node_name,
     )
+
+
+def in_doubt(error: ClientError) -> ClientError:
+    """Return the last error of a call of which an earlier attempt had an unknown outcome."""
+    if not isinstance(error, Unavailable):
+        error.outcome_unknown = True
+        return error
+    unknown = OutcomeUnknown(
+        error.message,
+        reason=StatusReason.OUTCOME_UNKNOWN,
+        retry_after=error.retry_after,
+        request_id=error.request_id,
+    )
+    unknown.http_status = error.http_status
+    return unknown
+
+
+def doubt_unavailable(results: Iterable[BatchResult]) -> None:
+    """Give items that were not executed an unknown outcome: an earlier call had one."""
+    for result in results:
+        if isinstance(of_result(result), Unavailable):
+            result.reason = StatusReason.OUTCOME_UNKNOWN
 
 
 def raise_first(results: Iterable[BatchResult]) -> None:

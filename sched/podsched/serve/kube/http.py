@@ -30,6 +30,7 @@ import orjson
 from podsched import __version__
 from podsched.lib.backoff import Backoff
 from podsched.lib.token_bucket import TokenBucket
+from podsched.serve.client import errors
 from podsched.serve.client.errors import (
     ClientError,
     OutcomeUnknown,
@@ -155,7 +156,7 @@ class KubeHttp:
         deadline = None
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
         repeatable = repeatable or method == "GET"
-        renew = False
+        renew = in_doubt = False
         while True:
             if limit is not None:
                 await self._wait_for_turn(limit, method)
@@ -170,10 +171,11 @@ class KubeHttp:
             except ClientError as error:
                 delay = max(backoff.next_delay(), min(error.retry_after, _MAX_RETRY_AFTER))
                 refused = error.http_status == _UNAUTHORIZED and not renew
-                if not refused and not self._may_repeat(error, repeatable, retry_after):
-                    raise
-                if clock() + delay >= deadline:
-                    raise
+                in_doubt = in_doubt or error.outcome_unknown
+                repeats = refused or self._may_repeat(error, repeatable, retry_after)
+                if not repeats or clock() + delay >= deadline:
+                    last = errors.in_doubt(error) if in_doubt else error
+                    raise last from error.__cause__
                 renew = renew or refused
                 if self._observer is not None:
                     self._observer.call_repeated(method, str(error.http_status or ""), self._host)

@@ -45,7 +45,13 @@ class PodWrites:
     async def _not_bound(self, wanted: v1.Binding, conflict: Conflict) -> v1.BatchResult:
         """Determine the cause of a Conflict, which only its text has, from the current pod."""
         path = of_object(_POD, wanted.name, wanted.namespace)
-        pod = read_object(_POD, await self._http.request("GET", path))
+        try:
+            pod = read_object(_POD, await self._http.request("GET", path))
+        except errors.Unavailable as error:
+            if conflict.outcome_unknown:
+                # It may be with this binding, whose first answer was lost.
+                raise errors.in_doubt(error) from error
+            raise
         assert isinstance(pod, Pod)
         result = v1.BatchResult(code=StatusCode.FAILED_PRECONDITION, message=conflict.message)
         if wanted.uid and pod.metadata.uid != wanted.uid:
