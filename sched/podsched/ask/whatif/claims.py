@@ -1,7 +1,8 @@
-"""Change the ResourceClaims of a world's pods as controllers and plugins would.
+"""Change the claims of a world's pods as controllers and plugins would.
 
 on                       changes
-a new pod                claims are made from its templates
+a new pod                ResourceClaims are made from its templates, and claims of its ephemeral
+                         volumes
 a decision for a node    the patches of its PreBind plugins are written
 a failed decision        the patches of PostFilter are written, and the pod is tried again
 the removal of a pod     ``ask.explain.changes.claim_release``
@@ -13,9 +14,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from podsched.api.device_claims import claim_names, claim_of_template, is_for_group
+from podsched.api.ephemeral_volumes import ephemeral_claim, ephemeral_volumes
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import apply_merge_patch
-from podsched.api.objects import Pod, ResourceClaim
+from podsched.api.objects import PersistentVolumeClaim, Pod, ResourceClaim
+from podsched.api.storage_classes import default_class, names_class
 from podsched.cache.objects import ClusterState
 from podsched.cache.trial import Trial
 from podsched.decide.runtime.plugin_calls import guarded
@@ -27,6 +30,7 @@ from podsched.term.writes.bind_queue import Assignment
 
 _CLAIM: Final = "ResourceClaim"
 _TEMPLATE: Final = "ResourceClaimTemplate"
+_VOLUME_CLAIM: Final = "PersistentVolumeClaim"
 
 
 def make_claims(pod: Pod, cluster: ClusterState) -> list[ResourceClaim]:
@@ -61,6 +65,23 @@ def make_claims(pod: Pod, cluster: ClusterState) -> list[ResourceClaim]:
     pod.status.resource_claim_statuses.extend(kept)
     for ref_name, name in names.items():
         pod.status.resource_claim_statuses.add(name=ref_name, resource_claim_name=name)
+    return made
+
+
+def make_volume_claims(pod: Pod, cluster: ClusterState) -> list[PersistentVolumeClaim]:
+    """Return the missing claims of a pod's ephemeral volumes."""
+    made = []
+    for volume in ephemeral_volumes(pod):
+        claim = ephemeral_claim(pod, volume)
+        meta = claim.metadata
+        if cluster.get(_VOLUME_CLAIM, meta.namespace, meta.name) is not None:
+            continue
+        meta.uid = f"uid-{meta.name}-of-{pod.metadata.uid}"
+        if not names_class(claim):
+            default = default_class(cluster.list("StorageClass"))
+            if default:
+                claim.spec.storage_class_name = default
+        made.append(claim)
     return made
 
 

@@ -11,7 +11,7 @@ Changes inside ``trial`` are undone at its end::
         fits = world.schedule([replacement])[0].node_name
 
 Non-goals: extenders, Permit, time (backoff, grace periods), and controllers other than those that
-replace pods and those that make ResourceClaims and take devices back.
+replace pods, make and delete claims, and take devices back. No volume is bound or provisioned.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Self
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Pod
 from podsched.ask.explain.changes.question import Question
-from podsched.ask.whatif.claims import make_claims
+from podsched.ask.whatif.claims import make_claims, make_volume_claims
 from podsched.ask.whatif.deciding import Deciding, Outcome
 from podsched.ask.whatif.world_changes import WorldChanges, WorldProfiles
 from podsched.cache.cache import Cache
@@ -76,8 +76,9 @@ class World:
         state = build_state(config, plugins, seed=_SEED)
         for obj in sorted(objects, key=_names_first):
             if isinstance(obj, Pod) and not obj.spec.node_name:
-                for claim in make_claims(obj, state.cache.cluster):
-                    state.cache.apply("ResourceClaim", None, claim)
+                cluster = state.cache.cluster
+                for claim in (*make_claims(obj, cluster), *make_volume_claims(obj, cluster)):
+                    state.cache.apply(kind_of(claim).name, None, claim)
             state.cache.apply(kind_of(obj).name, None, obj)
         return cls(state.cache, state.profiles, state.chance)
 

@@ -8,7 +8,7 @@ from copy import deepcopy
 
 from podsched.api.objects import Node, Pod
 from podsched.ask.explain.changes.claim_release import release_claims
-from podsched.ask.whatif.claims import make_claims
+from podsched.ask.whatif.claims import make_claims, make_volume_claims
 from podsched.cache.cache import Cache
 from podsched.cache.pod_class import make_pod_info
 from podsched.cache.trial import Trial
@@ -61,13 +61,16 @@ class WorldChanges:
     def submit(self, pod: Pod) -> PodInfo:
         """Add a pod without a node, and its claims; return it for ``schedule``.
 
-        Its uid and name must not be taken. Claims are made from its templates.
+        Its uid and name must not be taken. Claims are made from its templates and for its
+        ephemeral volumes.
         """
         if not self.profiles.is_ours(pod):
             pod.spec.scheduler_name = self.profiles.default
         with self.part() as changes:
             for claim in make_claims(pod, self._cluster):
                 changes.put("ResourceClaim", claim)
+            for volume_claim in make_volume_claims(pod, self._cluster):
+                changes.put("PersistentVolumeClaim", volume_claim)
             info = make_pod_info(pod, self._cache.classes)
             changes.submit(info)
         return info

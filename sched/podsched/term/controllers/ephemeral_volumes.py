@@ -1,9 +1,8 @@
 """Create the PersistentVolumeClaims of generic ephemeral volumes.
 
-The claim of volume ``v`` of pod ``p`` is named ``p-v`` and controlled by the pod, so it is deleted
-with the pod. An existing claim of that name that the pod does not control is left alone:
-VolumeBinding rejects the pod. A deleted claim of a live pod is created again. An event says why a
-claim cannot be created. Source: pkg/controller/volume/ephemeral of Kubernetes 1.36.
+An existing claim of the same name that the pod does not control is left alone: VolumeBinding
+rejects the pod. A deleted claim of a live pod is created again. An event says why a claim cannot be
+created. Source: pkg/controller/volume/ephemeral of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from podsched.api.conditions import is_terminating
-from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, Volume, object_key
-from podsched.api.owners import follow_template
+from podsched.api.ephemeral_volumes import ephemeral_claim, ephemeral_volumes
+from podsched.api.objects import AnyObject, Pod, Volume, object_key
 from podsched.lib.groups import Groups
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
@@ -51,12 +50,12 @@ class EphemeralVolumeController(QueueController):
         pod = find(self._objects, Pod, ref.key)
         if pod is None or is_terminating(pod):
             return
-        for volume in _ephemeral_volumes(pod):
+        for volume in ephemeral_volumes(pod):
             if self._objects.get(_CLAIM, f"{ref.key}-{volume.name}") is None:
                 self._create(ref, pod, volume)
 
     def _create(self, ref: Ref, pod: Pod, volume: Volume) -> None:
-        claim = _claim(pod, volume)
+        claim = ephemeral_claim(pod, volume)
 
         def written(failed: ClientError | None) -> None:
             if failed is not None and not failed.retryable:
@@ -72,20 +71,8 @@ class EphemeralVolumeController(QueueController):
         self._writes.send(object_key(claim), claim, self._queue.adder(ref), done=written)
 
 
-def _ephemeral_volumes(pod: Pod) -> Iterator[Volume]:
-    return (volume for volume in pod.spec.volumes if volume.HasField("ephemeral"))
-
-
 def _claims_of(pod: AnyObject | None) -> Iterator[str]:
     """Yield the keys of a pod's ephemeral claims."""
     if isinstance(pod, Pod) and pod.spec.volumes:
-        for volume in _ephemeral_volumes(pod):
+        for volume in ephemeral_volumes(pod):
             yield f"{pod.metadata.namespace}/{pod.metadata.name}-{volume.name}"
-
-
-def _claim(pod: Pod, volume: Volume) -> PersistentVolumeClaim:
-    template = volume.ephemeral.volume_claim_template
-    claim = PersistentVolumeClaim(spec=template.spec)
-    claim.metadata.name = f"{pod.metadata.name}-{volume.name}"
-    follow_template(claim.metadata, template.metadata, pod)
-    return claim

@@ -1,5 +1,7 @@
 """Take a pod that goes out of its ResourceClaims, as Kubernetes' controllers do.
 
+The claims of its ephemeral volumes are deleted.
+
 Source: pkg/controller/resourceclaim and the garbage collector of Kubernetes v1.36.
 """
 
@@ -9,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from podsched.api.device_claims import is_claim_for, known_claim_names, released
+from podsched.api.ephemeral_volumes import ephemeral_volumes
 from podsched.api.owners import controller_of
 from podsched.cache.objects import ClusterState
 from podsched.cache.trial import Trial
 from podsched.framework.pods import PodInfo
 
 _CLAIM: Final = "ResourceClaim"
+_VOLUME_CLAIM: Final = "PersistentVolumeClaim"
 
 
 #: Names of claims by the uid of the pod for which they were made.
@@ -48,6 +52,17 @@ def release_claims(
             changes.delete(_CLAIM, pod.namespace, name)
         else:
             changes.put(_CLAIM, left)
+    if not keep:
+        _delete_volume_claims(pod, cluster, changes)
+
+
+def _delete_volume_claims(pod: PodInfo, cluster: ClusterState, changes: Trial) -> None:
+    for volume in ephemeral_volumes(pod.pod):
+        name = f"{pod.name}-{volume.name}"
+        claim = cluster.get(_VOLUME_CLAIM, pod.namespace, name)
+        owner = controller_of(claim.metadata) if claim is not None else None
+        if owner is not None and owner.uid == pod.uid:
+            changes.delete(_VOLUME_CLAIM, pod.namespace, name)
 
 
 def claims_made(cluster: ClusterState, namespace: str | None = None) -> ClaimsMade:
