@@ -6,6 +6,7 @@ from typing import Any
 
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import AnyObject, Pod
+from podsched.ask.whatif.capacity import capacity
 from podsched.ask.whatif.evacuation import Scenario, play
 from podsched.ask.whatif.world import World, pods_on
 from support.volume_world import claim, storage_class, volume
@@ -67,6 +68,10 @@ def test_a_claim_without_a_class_gets_the_default_one() -> None:
     made = a_world()
     [outcome] = made.schedule([made.changes.submit(user("new", storage=None))])
     assert outcome.node_name
+
+
+def test_each_of_several_pods_that_fit_gets_a_claim_of_its_own() -> None:
+    assert capacity(a_world(), user("new"), 100).by_node == {"a": 4, "b": 4}
 
 
 def test_a_claim_of_the_same_name_that_another_made_stays_and_keeps_the_pod_out() -> None:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from podsched.api.ephemeral_volumes import ephemeral_volumes
 from podsched.api.node_labels import BETA_INSTANCE_TYPE, INSTANCE_TYPE
 from podsched.api.objects import Node, Pod
 from podsched.api.resources import CPU, MEMORY, allocatable_in_units
@@ -107,7 +108,7 @@ def _in_turn(world: World, first: PodInfo, most: int, placed: Callable[[int], ob
 def _submitted(world: World, pod: PodInfo, number: int) -> PodInfo:
     """Return another pod; one with claims from templates has claims of its own."""
     name, uid = f"{pod.name}-{number}", f"{pod.uid}-{number}"
-    if not pod.pod.status.resource_claim_statuses:
+    if not (pod.pod.status.resource_claim_statuses or any(ephemeral_volumes(pod.pod))):
         return replace(pod, uid=uid, name=name, key=f"{pod.namespace}/{name}", node_name="")
     message = deepcopy(pod.pod)
     message.metadata.name, message.metadata.uid = name, uid

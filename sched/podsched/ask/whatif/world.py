@@ -77,8 +77,10 @@ class World:
         for obj in sorted(objects, key=_names_first):
             if isinstance(obj, Pod) and not obj.spec.node_name:
                 cluster = state.cache.cluster
-                for claim in (*make_claims(obj, cluster), *make_volume_claims(obj, cluster)):
-                    state.cache.apply(kind_of(claim).name, None, claim)
+                for claim in make_claims(obj, cluster):
+                    state.cache.apply("ResourceClaim", None, claim)
+                for volume_claim in make_volume_claims(obj, cluster):
+                    state.cache.apply("PersistentVolumeClaim", None, volume_claim)
             state.cache.apply(kind_of(obj).name, None, obj)
         return cls(state.cache, state.profiles, state.chance)
 
