@@ -6,10 +6,12 @@ import asyncio
 
 import pytest
 
+from podsched.api.kinds import Kind
 from podsched.api.objects import Pod, PodCondition, PodDisruptionBudget, timestamp
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.storage import ObjectStorage
 from podsched.serve.store.errors import MaybeApplied
 from podsched.serve.store.protocol import Write, WriteOutcome
 from podsched.v1 import api_pb2 as v1
@@ -355,6 +357,28 @@ async def test_a_pod_that_runs_nowhere_costs_no_budget(world: World) -> None:
     await allow(world, 0)
     (outcome,) = await world.core.pods.evict([evict("a")], None)
     assert isinstance(outcome, Entry)
+
+
+async def test_a_pending_pod_that_starts_during_its_eviction_needs_its_budget(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The eviction was allowed for the pod as it was read, not for one that runs."""
+    await created(world, "a", app="web")
+    await allow(world, 0)
+    ready = await stored(world, "a")
+    ready.status.phase = "Running"
+    ready.status.conditions.add(type="Ready", status="True")
+    get = ObjectStorage.get
+
+    async def then_it_starts(storage: ObjectStorage, kind: Kind, key: str) -> Entry:
+        entry = await get(storage, kind, key)
+        monkeypatch.undo()
+        await world.core.registry.update(ready, status=True)
+        return entry
+
+    monkeypatch.setattr(ObjectStorage, "get", then_it_starts)
+    (outcome,) = await world.core.pods.evict([evict("a")], None)
+    assert refusal(outcome) == "DISRUPTION_BUDGET"
 
 
 async def test_a_budget_not_yet_observed_refuses(world: World) -> None:

@@ -208,24 +208,22 @@ class PodOperations:
         await self._reflector.wait_until_fresh()  # includes budgets that were just created
         for _ in range(_EVICT_ATTEMPTS):
             # Both objects are read from etcd, and the write compares both versions: concurrent
-            # evictions cannot spend the same disruption twice.
+            # evictions cannot spend the same disruption twice, and a pod that needs no budget now
+            # is not evicted once it runs.
             base = await self._storage.get(POD, key)
             pod = base.message
             assert isinstance(pod, Pod)
             budgets = budgets_of(pod, self._cache.objects(PDB).values())
-            if needs_no_budget(pod) or not budgets:
-                eviction = Mutation(POD, key, self._eviction(request))
-                return await self._storage.mutate_one(eviction, fence, dry_run=dry_run)
-            if len(budgets) > 1:
-                raise more_than_one()
-            budget = await self._storage.get(PDB, budgets[0].key)
-            spent = spend(budget, pod, self._now())
             compares: tuple[Compare, ...] = ()
             ops: tuple[Put, ...] = ()
-            if spent is not None:
-                budget_key = object_key(PDB, budget.key)
-                compares = (Compare.mod_revision_is(budget_key, budget.revision),)
-                ops = (Put(budget_key, spent.SerializeToString()),)
+            if budgets and not needs_no_budget(pod):
+                if len(budgets) > 1:
+                    raise more_than_one()
+                budget = await self._storage.get(PDB, budgets[0].key)
+                if (spent := spend(budget, pod, self._now())) is not None:
+                    budget_key = object_key(PDB, budget.key)
+                    compares = (Compare.mod_revision_is(budget_key, budget.revision),)
+                    ops = (Put(budget_key, spent.SerializeToString()),)
             eviction = Mutation(POD, key, self._eviction(request, compares, ops))
             if dry_run:
                 return await self._storage.mutate_one(eviction, fence, dry_run=True)
