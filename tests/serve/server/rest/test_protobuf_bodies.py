@@ -177,6 +177,10 @@ def varint(number: int) -> bytes:
     return bytes([*parts, number])
 
 
+def long_envelope(kind: str, version: str, raw: bytes) -> bytes:
+    return envelope(kind, version, b"")[:-1] + varint(len(raw)) + raw
+
+
 def odd_fields(number: int) -> Iterator[bytes]:
     """A field in each form of the wire format, whatever it should be."""
     tag = number << 3
@@ -217,10 +221,17 @@ def test_an_envelope_of_other_types_is_refused(number: int) -> None:
     ids=["in one message", "in many"],
 )
 def test_a_body_of_more_fields_than_any_object_has_is_refused(raw: bytes) -> None:
-    body = b"k8s\x00" + member(1, member(1, "v1") + member(2, "ConfigMap"))
-    body += b"\x12" + varint(len(raw)) + raw
     with pytest.raises(ProtobufError, match="more than 50,000 fields"):
-        decode(body)
+        decode(long_envelope("ConfigMap", "v1", raw))
+
+
+def test_the_values_of_all_json_in_a_body_count_together() -> None:
+    text = b"[" + b"{}," * 20_000 + b"{}]"
+    data = b"\x0a" + varint(len(text)) + text
+    once = b"\x12" + varint(len(data)) + data
+    assert len(decode(long_envelope("ControllerRevision", "apps/v1", once))["data"]) == 20_001
+    with pytest.raises(ProtobufError, match="more than 50,000 fields"):
+        decode(long_envelope("ControllerRevision", "apps/v1", once * 3))
 
 
 def test_what_a_kubelet_writes_is_read() -> None:

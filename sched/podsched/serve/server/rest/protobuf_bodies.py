@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from podsched.api import codec
-from podsched.api.json_text import load_json
+from podsched.api.json_text import load_json, number_of_values
 from podsched.api.kubernetes_fields import numbered_fields
 from podsched.api.objects import Timestamp
 from podsched.lib.varint import read_varint
 
 MEDIA: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
-#: Max fields in all messages of a body together.
+#: Max fields in all messages of a body, and values in its JSON, together.
 _MAX_FIELDS: Final = 50_000
 _WORD: Final = 1 << 64
 
@@ -98,7 +98,9 @@ class _Decoder:
         if form == "Quantity":
             return _text(self._parts(raw).get(1))
         if form == "RawExtension":
-            return _json(_bytes(self._parts(raw).get(1)))
+            text = _bytes(self._parts(raw).get(1))
+            self._take(number_of_values(text, self._left))
+            return _json(text)
         if form == "IntOrString":
             parts = self._parts(raw)
             is_text = _number(parts.get(1))
@@ -116,6 +118,11 @@ class _Decoder:
         text = codec.format_time(Timestamp(seconds=seconds, nanos=nanos // 1000 * 1000))
         return text if "." in text or not micros else f"{text[:-1]}.000000Z"
 
+    def _take(self, fields: int) -> None:
+        self._left -= fields
+        if self._left < 0:
+            raise ProtobufError(f"the message has more than {_MAX_FIELDS:,} fields")
+
     def _parts(self, raw: bytes) -> dict[int, Any]:
         """Return the last value of each field."""
         return dict(self._fields(raw))
@@ -127,9 +134,7 @@ class _Decoder:
         """
         at = 0
         while at < len(raw):
-            self._left -= 1
-            if self._left < 0:
-                raise ProtobufError(f"the message has more than {_MAX_FIELDS:,} fields")
+            self._take(1)
             tag, at = read_varint(raw, at)
             number, wire = tag >> 3, tag & 7
             if wire == 0:
