@@ -83,6 +83,17 @@ def test_an_aggregated_role_has_the_rules_of_those_it_selects() -> None:
     assert held(policy, "bob") == ["pods"]
 
 
+def test_an_aggregated_role_has_the_rules_of_those_selected_by_those_it_selects() -> None:
+    outer, inner = cluster_role("outer", to="inner"), cluster_role("inner", to="outer")
+    for role in (outer, inner):
+        role.aggregation_rule.cluster_role_selectors.add().match_labels["to"] = role.metadata.name
+    policy = Policy(
+        cluster_roles=[outer, inner, cluster_role("a", "pods", to="inner")],
+        cluster_role_bindings=[cluster_binding("outer", "bob")],
+    )
+    assert held(policy, "bob") == ["pods"]
+
+
 def test_a_binding_of_a_role_that_is_gone_grants_nothing() -> None:
     policy = Policy(cluster_role_bindings=[cluster_binding("gone", "bob")])
     assert policy.grants("bob", ()).rules_in("") == ()

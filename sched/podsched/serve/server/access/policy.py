@@ -5,7 +5,7 @@ Pure. A ``Policy`` is built from all RBAC objects and immutable.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from podsched.api.objects import (
@@ -89,23 +89,30 @@ class Policy:
         return (namespace, ref.name) in self._roles
 
     def _compile(self, namespace: str, name: str) -> Iterable[Rule]:
-        """Compile the rules of a Role, or of a ClusterRole if ``namespace`` is "".
-
-        A ClusterRole with an aggregation rule also has the rules of the roles that it selects.
-        Kubernetes' controller copies them into the role; computing them here needs no controller.
-        """
+        """Compile the rules of a Role, or of a ClusterRole if ``namespace`` is ""."""
+        roles: Iterable[Role | ClusterRole] = self._aggregated(name)
         if namespace:
             role = self._roles.get((namespace, name))
-            return [Rule.of(rule) for rule in role.rules] if role is not None else ()
-        cluster_role = self._cluster_roles.get(name)
-        if cluster_role is None:
-            return ()
-        found = [Rule.of(rule) for rule in cluster_role.rules]
-        selectors = [
-            compile_selector(selector)
-            for selector in cluster_role.aggregation_rule.cluster_role_selectors
-        ]
-        for other in self._cluster_roles.values() if selectors else ():
-            if any(selector.matches(other.metadata.labels) for selector in selectors):
-                found += [Rule.of(rule) for rule in other.rules]
-        return found
+            roles = [role] if role is not None else []
+        return [Rule.of(rule) for role in roles for rule in role.rules]
+
+    def _aggregated(self, name: str) -> Iterator[ClusterRole]:
+        """Yield a ClusterRole, those that its aggregation rule selects, and those of theirs.
+
+        Kubernetes' controller copies their rules into the role; looking for them here needs no
+        controller.
+        """
+        seen = {name} & self._cluster_roles.keys()
+        waiting = list(seen)
+        while waiting:
+            role = self._cluster_roles[waiting.pop()]
+            yield role
+            selectors = [
+                compile_selector(selector)
+                for selector in role.aggregation_rule.cluster_role_selectors
+            ]
+            for other in self._cluster_roles.values() if selectors else ():
+                is_selected = any(found.matches(other.metadata.labels) for found in selectors)
+                if is_selected and other.metadata.name not in seen:
+                    seen.add(other.metadata.name)
+                    waiting.append(other.metadata.name)
