@@ -12,6 +12,7 @@ import pytest
 from podsched.actors import binder_actor
 from podsched.actors.binder_actor import ApiServers, BinderActor, NotBound, RayBinder
 from podsched.actors.named_actor import NamedActor
+from podsched.actors.ray_cluster import RayUnavailable
 from podsched.actors.term_actors import ActorOptions, TermActors
 from podsched.actors.terms import StaleTerm
 from podsched.api.etcd_keys import term_key
@@ -19,7 +20,7 @@ from podsched.cache.columns import Columns
 from podsched.config.settings import EvaluatorSettings
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import ClientOptions
-from podsched.serve.client.errors import Unavailable
+from podsched.serve.client.errors import OutcomeUnknown, Unavailable
 from podsched.serve.server.settings import ServerSettings
 from podsched.serve.store.protocol import Put
 from podsched.testing.memory_store import MemoryStore
@@ -176,6 +177,63 @@ async def test_an_actor_gets_no_batches_while_a_call_to_it_is_overdue(
     await eventually("the call ends", lambda: not binder_actor_tasks())
     await binder.bind_pods([], fence=api_pb2.Fence())
     assert OneSilentCallActor.asked == 2
+
+
+class AwayBinder:
+    """A binder whose API server has lost the store."""
+
+    async def bind_pods(
+        self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
+    ) -> Sequence[api_pb2.BatchResult]:
+        return [api_pb2.BatchResult(code=14, reason="UNAVAILABLE") for _ in bindings]
+
+
+class DoubtfulActor(BinderActor):
+    """An actor whose server has died before it answered."""
+
+    async def bind(self, term: int, request: bytes, traceparent: str) -> NotBound:
+        return NotBound("the connection broke", outcome_unknown=True)
+
+
+class DyingActor(BinderActor):
+    """An actor that dies in a call."""
+
+    async def bind(self, term: int, request: bytes, traceparent: str) -> NotBound:
+        raise RayUnavailable("the actor is dead")
+
+
+class UnreachingActor(BinderActor):
+    """An actor that does not reach a server."""
+
+    async def bind(self, term: int, request: bytes, traceparent: str) -> NotBound:
+        return NotBound("failed to connect")
+
+
+@pytest.mark.parametrize(
+    ("actor_class", "reason"),
+    [
+        (DoubtfulActor, "OUTCOME_UNKNOWN"),
+        (DyingActor, "OUTCOME_UNKNOWN"),
+        (SilentBinderActor, "OUTCOME_UNKNOWN"),
+        (UnreachingActor, "UNAVAILABLE"),
+    ],
+)
+async def test_a_binding_that_an_actor_may_have_made_is_in_doubt(
+    actor_class: type[BinderActor], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(binder_actor, "PATIENCE", 0.01)
+    actor = NamedActor(FakeRay(), "binder-0", actor_class, (), 3, (NOWHERE,))  # type: ignore[arg-type]
+    await actor.ensure()
+    binder = RayBinder([actor], AwayBinder())
+    (result,) = await binder.bind_pods([api_pb2.Binding()], fence=api_pb2.Fence())
+    assert result.reason == reason
+
+
+async def test_a_call_that_an_actor_may_have_made_is_in_doubt() -> None:
+    actor = NamedActor(FakeRay(), "binder-0", DoubtfulActor, (), 3, (NOWHERE,))  # type: ignore[arg-type]
+    await actor.ensure()
+    with pytest.raises(OutcomeUnknown, match="directly"):
+        await RayBinder([actor], NeverBinder()).bind_pods([], fence=api_pb2.Fence())
 
 
 def binder_actor_tasks() -> list[asyncio.Task[object]]:

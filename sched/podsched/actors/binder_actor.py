@@ -11,9 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from podsched.actors.named_actor import NamedActor
-from podsched.actors.ray_cluster import RayUnavailable
+from podsched.actors.ray_cluster import LaterTerm, RayUnavailable
 from podsched.actors.terms import Adoption, StaleTerm, TermGuard
 from podsched.lib.certificate_error import CertificateError
+from podsched.serve.client import errors
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import ClientOptions
 from podsched.serve.client.errors import ClientError
@@ -26,6 +27,7 @@ class NotBound:
     """The call as a whole failed, or its outcome is unknown."""
 
     problem: str
+    outcome_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,10 @@ class BinderActor:
             results = await self._connection().bind_pods(
                 message.bindings, fence=message.fence, traceparent=traceparent
             )
-        except (ClientError, CertificateError) as exc:
+        except CertificateError as exc:
             return NotBound(str(exc))
+        except ClientError as exc:
+            return NotBound(str(exc), exc.outcome_unknown)
         return api_pb2.BatchResponse(results=results).SerializeToString()
 
 
@@ -109,24 +113,32 @@ class RayBinder:
         self._direct = direct
         self._turn = 0
         #: The calls that take longer than PATIENCE, until they end.
-        self._overdue: dict[asyncio.Task[bytes | None], NamedActor] = {}
+        self._overdue: dict[asyncio.Task[bytes | NotBound], NamedActor] = {}
 
     async def bind_pods(
         self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
     ) -> Sequence[api_pb2.BatchResult]:
-        answer = None
+        in_doubt = False
         actor = self._next()
         if actor is not None:
             request = api_pb2.BindPodsRequest(bindings=bindings, fence=fence).SerializeToString()
             answer = await self._ask_for_a_while(actor, request, traceparent)
-        if answer is None:
-            return await self._direct.bind_pods(bindings, fence=fence, traceparent=traceparent)
-        return api_pb2.BatchResponse.FromString(answer).results
+            if isinstance(answer, bytes):
+                return api_pb2.BatchResponse.FromString(answer).results
+            # Bind directly: maybe only the actor cannot reach the API servers.
+            in_doubt = answer.outcome_unknown
+        try:
+            results = await self._direct.bind_pods(bindings, fence=fence, traceparent=traceparent)
+        except ClientError as error:
+            raise (errors.in_doubt(error) if in_doubt else error) from error.__cause__
+        if in_doubt:
+            errors.doubt_unavailable(results)
+        return results
 
     async def _ask_for_a_while(
         self, actor: NamedActor, request: bytes, traceparent: str
-    ) -> bytes | None:
-        """Return an actor's answer; None after PATIENCE seconds, while the call goes on."""
+    ) -> bytes | NotBound:
+        """Return an actor's answer; NotBound after PATIENCE seconds, while the call goes on."""
         call = asyncio.create_task(self._ask(actor, request, traceparent), name="bind by an actor")
         try:
             await asyncio.wait({call}, timeout=PATIENCE)
@@ -137,16 +149,19 @@ class RayBinder:
             return call.result()
         self._overdue[call] = actor
         call.add_done_callback(self._overdue.pop)
-        return None
+        return NotBound("no answer yet", outcome_unknown=True)
 
-    async def _ask(self, actor: NamedActor, request: bytes, traceparent: str) -> bytes | None:
-        """Return an actor's answer; None if it failed."""
+    async def _ask(self, actor: NamedActor, request: bytes, traceparent: str) -> bytes | NotBound:
+        """Return an actor's answer; NotBound if it failed."""
         try:
-            answer = await actor.call("bind", request, traceparent, timeout=BIND_TIMEOUT)
-        except RayUnavailable:
-            return None
-        # Bind directly after NotBound: maybe only the actor cannot reach the API servers.
-        return answer if isinstance(answer, bytes) else None
+            answer: bytes | NotBound = await actor.call(
+                "bind", request, traceparent, timeout=BIND_TIMEOUT
+            )
+        except LaterTerm as refusal:
+            return NotBound(str(refusal))
+        except RayUnavailable as failure:
+            return NotBound(str(failure), outcome_unknown=True)
+        return answer
 
     def _next(self) -> NamedActor | None:
         overdue = self._overdue.values()
