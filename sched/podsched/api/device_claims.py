@@ -98,11 +98,12 @@ def is_claim_for(pod: o.Pod, claim: o.ResourceClaim) -> bool:
     return any(owner.controller and owner.uid == pod.metadata.uid for owner in owners)
 
 
-def is_group_claim_for(pod: o.Pod, claim: o.ResourceClaim) -> bool:
-    """Return whether a claim was generated for the pod's PodGroup."""
+def is_own_claim(pod: o.Pod, claim: o.ResourceClaim) -> bool:
+    """Return whether a claim was generated for the pod or its PodGroup."""
     group = pod.spec.scheduling_group.pod_group_name
-    return bool(group) and any(
-        owner.controller
+    return is_claim_for(pod, claim) or any(
+        group
+        and owner.controller
         and (owner.kind, owner.name) == ("PodGroup", group)
         and owner.api_version.startswith(f"{GROUPS}/")
         for owner in claim.metadata.owner_references

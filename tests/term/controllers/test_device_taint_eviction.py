@@ -3,7 +3,7 @@
 import pytest
 
 from podsched.api.manifest import from_manifest
-from podsched.api.objects import DeviceTaintRule, Pod
+from podsched.api.objects import DeviceTaintRule, Pod, ResourceClaim
 from podsched.term.controllers.device_taint_eviction import DeviceTaintEvictionController
 from support.controller_world import START, ControllerWorld, bound_pod
 
@@ -70,6 +70,31 @@ def use(world: ControllerWorld, name: str, device: str, *tolerations: dict[str, 
     )
 
 
+def use_in_group(world: ControllerWorld, device: str, *members: str, generated: bool) -> None:
+    """Bound pods of a PodGroup, and the group's claim, which has the device."""
+    for name in members:
+        pod = bound_pod(name, "n1")
+        pod.spec.scheduling_group.pod_group_name = "g"
+        ref = pod.spec.resource_claims.add(name="c")
+        if generated:
+            ref.resource_claim_template_name = "gpus"
+            pod.status.resource_claim_statuses.add(name="c", resource_claim_name="g-c")
+        else:
+            ref.resource_claim_name = "g-c"
+        world.put(pod)
+    claim = ResourceClaim()
+    claim.metadata.name, claim.metadata.namespace = "g-c", "default"
+    if generated:
+        claim.metadata.owner_references.add(
+            kind="PodGroup", name="g", api_version="scheduling.k8s.io/v1alpha2", controller=True
+        )
+    claim.status.reserved_for.add(api_group="scheduling.k8s.io", resource="podgroups", name="g")
+    claim.status.allocation.devices.results.add(
+        request="r", driver=DRIVER, pool="n1", device=device
+    )
+    world.put(claim)
+
+
 def tolerating(**more: object) -> dict[str, object]:
     return {"key": "sick", "operator": "Exists", "effect": "NoExecute", **more}
 
@@ -104,6 +129,18 @@ def test_pods_leave_a_device_with_a_taint_that_they_do_not_tolerate(
     world.settle()
     assert [key for key, _ in world.evicted] == ["default/p"]
     assert world.recorded == ["Marking for deletion"]
+
+
+@pytest.mark.parametrize("generated", [False, True])
+def test_all_pods_of_a_group_leave_a_device_of_the_groups_claim(
+    world: ControllerWorld, *, generated: bool
+) -> None:
+    use_in_group(world, "d0", "p", "q", generated=generated)
+    world.settle()
+    put_rule(world, driver=DRIVER, device="d0")
+    world.settle()
+    assert [key for key, _ in world.evicted] == ["default/p", "default/q"]
+    assert told(world) == ["True PodsPendingEviction: 2 pods need to be evicted in 1 namespace."]
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "None"])

@@ -46,12 +46,6 @@ def _generated_names(pod: PodInfo) -> frozenset[str]:
     return frozenset(status.resource_claim_name for status in statuses)
 
 
-def _is_own(pod: PodInfo, claim: v1.ResourceClaim) -> bool:
-    """Return whether a claim was generated for the pod or its PodGroup."""
-    of_pod = device_claims.is_claim_for(pod.pod, claim)
-    return of_pod or device_claims.is_group_claim_for(pod.pod, claim)
-
-
 def member_uids(pod: PodInfo, cluster: ClusterView) -> set[str]:
     """Return the uids of the members of the pod's PodGroup; without one, the pod's own."""
     return {pod.uid, *(other.uid for other in (cluster.members(pod.group) if pod.group else ()))}
@@ -91,7 +85,7 @@ def usable_claims(pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
             raise ClaimUnusableError(f'could not find ResourceClaim "{pod.namespace}/{name}"')
         if claim.metadata.HasField("deletion_timestamp"):
             raise ClaimUnusableError(f'resourceclaim "{name}" is being deleted')
-        if name in generated and not _is_own(pod, claim):
+        if name in generated and not device_claims.is_own_claim(pod.pod, claim):
             raise ClaimUnusableError(
                 f"ResourceClaim {pod.namespace}/{name} was not created for Pod {pod.key} "
                 "(Pod is not owner)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from podsched.api.device_claims import claim_names, is_claim_for, is_reserved_for
+from podsched.api.device_claims import GROUPS, claim_names, is_own_claim, is_reserved_for
 from podsched.api.device_taints import rule_matches
 from podsched.api.objects import (
     DeviceRequestAllocationResult,
@@ -14,8 +14,9 @@ from podsched.api.objects import (
     ResourceSlice,
     Taint,
 )
+from podsched.api.pod_groups import group_key
 from podsched.api.tolerations import NO_EXECUTE
-from podsched.lib.groups import Groups
+from podsched.lib.groups import Grouped, Groups
 from podsched.term.controllers.controller import Objects, find
 from podsched.term.controllers.workqueue import WorkQueue
 
@@ -26,13 +27,15 @@ _Taints = dict[str, list[Taint]]
 
 
 class DevicePools:
-    """The slices of each pool, the taints in them, and the claims that have devices of it."""
+    """The slices of each pool, their taints, and the claims and pods that have devices of it."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._slices = Groups[PoolKey, str, None]()
         #: The claims that have devices of a pool.
         self.users = Groups[PoolKey, str, None]()
+        #: The pods with claims of each PodGroup.
+        self._members = Grouped[str, str, None]()
         self._taints: dict[PoolKey, _Taints] = {}
         """Only pools with tainted devices."""
         self._changed = WorkQueue[PoolKey]()
@@ -51,6 +54,20 @@ class DevicePools:
                 self.users.put(pool, key, None)
             else:
                 self.users.drop(pool, key)
+
+    def note_pod(self, key: str, pod: Pod | None) -> None:
+        """Note a pod that is new, or has changed; None: it is gone."""
+        group = group_key(pod) if pod is not None and pod.spec.resource_claims else ""
+        self._members.move(key, group or None, None)
+
+    def consumers_of(self, claim: ResourceClaim) -> Iterator[str]:
+        """Yield the pods that a claim is reserved for, and the pods of such groups."""
+        for consumer in claim.status.reserved_for:
+            key = f"{claim.metadata.namespace}/{consumer.name}"
+            if (consumer.api_group, consumer.resource) == (GROUPS, "podgroups"):
+                yield from self._members.of(key)
+            elif not consumer.api_group and consumer.resource == "pods":
+                yield key
 
     def claims_with_new_taints(self) -> Iterator[str]:
         """Yield the claims with devices of pools whose taints have changed since the last call."""
@@ -112,13 +129,6 @@ def evicting_rules(objects: Objects) -> Iterator[DeviceTaintRule]:
             yield rule
 
 
-def consumers_of(claim: ResourceClaim) -> Iterator[str]:
-    """Yield the keys of the pods that a claim is reserved for."""
-    for consumer in claim.status.reserved_for:
-        if not consumer.api_group and consumer.resource == "pods":
-            yield f"{claim.metadata.namespace}/{consumer.name}"
-
-
 def claims_of(objects: Objects, pod: Pod) -> Iterator[ResourceClaim]:
     """Yield the claims that a bound pod uses."""
     if not pod.spec.node_name:
@@ -127,5 +137,5 @@ def claims_of(objects: Objects, pod: Pod) -> Iterator[ResourceClaim]:
         claim = find(objects, ResourceClaim, f"{pod.metadata.namespace}/{name}")
         if claim is None or not is_reserved_for(pod, claim):
             continue
-        if ref.resource_claim_name or is_claim_for(pod, claim):
+        if ref.resource_claim_name or is_own_claim(pod, claim):
             yield claim

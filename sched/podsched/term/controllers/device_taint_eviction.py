@@ -19,7 +19,7 @@ from podsched.lib.due_times import earliest
 from podsched.serve.client.informer import Event
 from podsched.telemetry.metrics import ControllerMetrics
 from podsched.term.controllers.controller import Controller, Instant, Objects, find
-from podsched.term.controllers.device_pools import DevicePools, claims_of, consumers_of
+from podsched.term.controllers.device_pools import DevicePools, claims_of
 from podsched.term.controllers.device_taint_status import RuleStatuses, leaving_time
 from podsched.term.controllers.timed_evictions import Meters, Notices, TimedEvictions
 from podsched.term.controllers.workqueue import WorkQueue
@@ -77,9 +77,10 @@ class DeviceTaintEvictionController(Controller):
                 elif isinstance(item, ResourceClaim):
                     self._pools.note_claim(event.key, item, is_there=item is event.new)
                     # Of the old claim, too, for pods that it was reserved for.
-                    self._changed_pods.update(consumers_of(item))
+                    self._changed_pods.update(self._pools.consumers_of(item))
 
     def _note_pod(self, key: str, old: Pod | None, new: Pod | None, now: Instant) -> None:
+        self._pools.note_pod(key, new)
         if new is None or is_terminating(new):
             forget = self._evictions.forget if new is None else self._evictions.forget_terminating
             causes = self._causes.pop(key, frozenset())
@@ -108,7 +109,7 @@ class DeviceTaintEvictionController(Controller):
         for key in self._changed_claims.take():
             claim = find(self._objects, ResourceClaim, key)
             if claim is not None:
-                self._changed_pods.update(consumers_of(claim))
+                self._changed_pods.update(self._pools.consumers_of(claim))
         # Before the evictions, so that a rule's status announces them.
         status_due = self._statuses.work(now)
         for key in self._changed_pods.take(_MOST_PODS):

@@ -32,7 +32,6 @@ from podsched.term.controllers.device_pools import (
     DevicePools,
     PoolKey,
     claims_of,
-    consumers_of,
     evicting_rules,
 )
 from podsched.term.controllers.write_queues import Writes
@@ -133,7 +132,7 @@ class RuleStatuses:
         return Effects(published, allocated, len(pods), len(namespaces))
 
     def _bound_consumers(self, claim: ResourceClaim) -> Iterator[str]:
-        for key in consumers_of(claim):
+        for key in self._pools.consumers_of(claim):
             pod = find(self._objects, Pod, key)
             if pod is None or is_terminating(pod):
                 continue

@@ -36,9 +36,8 @@ from podsched.api.device_claims import (
     POD_CLAIM_NAME,
     claim_names,
     claim_of_template,
-    is_claim_for,
     is_for_group,
-    is_group_claim_for,
+    is_own_claim,
     is_reserved_for,
 )
 from podsched.api.kinds import kind_of
@@ -227,8 +226,7 @@ class _Reservations:
         """Reserve a claim for a bound pod, or for its group, if the scheduler has not."""
         if not claim.status.HasField("allocation") or is_reserved_for(pod, claim):
             return
-        is_own = is_claim_for(pod, claim) or is_group_claim_for(pod, claim)
-        if ref.resource_claim_template_name and not is_own:
+        if ref.resource_claim_template_name and not is_own_claim(pod, claim):
             return
         if is_terminating(claim):
             return
