@@ -131,6 +131,21 @@ async def test_a_pod_waits_until_its_claim_is_made() -> None:
         assert usage(world, "team") == {"default/gpus": 4}
 
 
+async def test_a_claim_that_is_made_again_waits_for_quota_of_its_new_devices() -> None:
+    world = await two_nodes(quota=3)
+    async with world.running():
+        for name in ("a", "b"):
+            world.claim(name, 2)
+            user(world, name, name)
+            await asyncio.sleep(1)
+        assert bound(world) == ["a"]
+        world.cluster.delete("ResourceClaim", "default/b")
+        world.claim("b", 4)
+        await world.delete_and_wait("a")
+        assert bound(world) == []
+        assert "insufficient quota for gpus" in message(world, "b")
+
+
 async def test_devices_are_kept_for_a_promised_start() -> None:
     """Quota and CPU suffice for all; it is the four devices of a node that are promised."""
     world = await a_cluster(Cluster(queues=GPUS), n1=FOUR)

@@ -81,11 +81,11 @@ class Admission:
         self.holds = Holds(self.books)
         self.reservations = Reservations(self.books, self.endings, self.holds, settings.backfill)
         self.turns = Turns(self.books, self.holds, self.histories, self.requeuing)
-        devices = DeviceQuota(cache.cluster, settings.resources.device_class_mappings)
+        self._devices = DeviceQuota(cache.cluster, settings.resources.device_class_mappings)
         self.pods = QueuedPods(
             self.books,
             self._queues_only,
-            devices,
+            self._devices,
             self.tallies,
             running_changed=self.reservations.timetable.outdate,
             counts_ready=self.endings.waits_for_ready,
@@ -93,7 +93,12 @@ class Admission:
         self.gate = Gate(self.units, self.pods.queue_of, self.turns.note_helped)
         self.gate.active = bool(self._queues_only)
         self._workloads = Workloads(
-            self.books, devices, self.pods.usage, self.requeuing, self.endings, self.histories
+            self.books,
+            self._devices,
+            self.pods.usage,
+            self.requeuing,
+            self.endings,
+            self.histories,
         )
 
     @property
@@ -114,17 +119,19 @@ class Admission:
                 # Pods that arrive between the first queue and the next refresh are gated, too.
                 self.gate.active |= new is not None and kind in ("ClusterQueue", "LocalQueue")
         elif self.gate.active and matters(kind, old, new):
-            metadata = (new if new is not None else old).metadata  # type: ignore[union-attr]
+            item: Any = new if new is not None else old
             if kind == CLAIM:
-                self._stale_later |= self._workloads.claimless.pop(metadata.namespace, {})
+                # A claim may be made again under its name, for other devices.
+                self._stale_later |= dict.fromkeys(self._devices.units(object_key(item)))
                 return
             if kind == "Namespace":
                 self._states.clear()
+                name = item.metadata.name
                 self._stale_later |= dict.fromkeys(
-                    key for key, unit in self.units.items() if unit.namespace == metadata.name
+                    key for key, unit in self.units.items() if unit.namespace == name
                 )
                 return
-            for pod in self.cluster.members(f"{metadata.namespace}/{metadata.name}"):
+            for pod in self.cluster.members(object_key(item)):
                 self.cluster.known_pods.note(pod.key)
                 self._stale_later[unit_key(pod)] = None
 
@@ -235,7 +242,7 @@ class Admission:
         self.books.snapshot = _read_snapshot(cluster)
         queues, of_namespaces = cluster.list("ClusterQueue"), cluster.list("LocalQueue")
         self.gate.active = bool(queues or of_namespaces or self._queues_only)
-        for lost in (self.units, self.problems, self._workloads.claimless, self._states):
+        for lost in (self.units, self.problems, self._states):
             lost.clear()
         # From now on the cluster lists pods that change; ``refresh`` counts those that change
         # between the steps below.

@@ -52,7 +52,7 @@ def _relevant_part(kind: str, item: Any) -> object:
     if kind == "WorkloadPriorityClass":
         return item.value
     if kind == CLAIM:
-        return True  # Its spec never changes.
+        return item.metadata.uid  # Its spec never changes.
     if kind == "DeviceClass":
         return item.spec.extended_resource_name
     if kind == "ClusterQueue":

@@ -15,6 +15,7 @@ from podsched.api.objects import DeviceClass
 from podsched.config.queues import DeviceClassMapping
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
+from podsched.lib.groups import Groups
 
 CLAIM: Final = "ResourceClaim"
 _CLASS: Final = "DeviceClass"
@@ -34,7 +35,7 @@ class UncountableError(Exception):
 
 
 class DeviceQuota:
-    """Counts the devices of claims, and remembers which pods with a node use which claim."""
+    """Counts the devices of claims, and remembers which pods name which claim."""
 
     def __init__(self, cluster: ClusterView, mappings: Iterable[DeviceClassMapping]) -> None:
         self._cluster = cluster
@@ -43,6 +44,8 @@ class DeviceQuota:
         }
         #: By key of the claim, the keys of its pods with a node; the claim counts for the first.
         self._users: dict[str, dict[str, None]] = {}
+        #: By key of the claim, its pods without a node, each with the key of its unit.
+        self._waiting: Groups[str, str, str] = Groups()
 
     def is_complete(self, pod: PodInfo) -> bool:
         """Whether all claims of a pod exist."""
@@ -52,6 +55,20 @@ class DeviceQuota:
             name is not None and self._cluster.get(CLAIM, pod.namespace, name) is not None
             for _, name in claim_names(pod.pod)
         )
+
+    def wait(self, pod: PodInfo, unit: str) -> None:
+        """Note that a pod of a unit has no node."""
+        for key in _claims(pod):
+            self._waiting.put(key, pod.key, unit)
+
+    def end_wait(self, pod: PodInfo) -> None:
+        """Note that a pod is gone, or has got a node."""
+        for key in _claims(pod):
+            self._waiting.drop(key, pod.key)
+
+    def units(self, claim: str) -> Iterable[str]:
+        """Return the keys of the units whose pods without a node name a claim, by its key."""
+        return self._waiting.of(claim).values()
 
     def asked(self, pods: Iterable[PodInfo]) -> dict[str, dict[str, int]]:
         """Return the devices that pods without a node would use: amounts by resource, by pod uid.
@@ -94,8 +111,9 @@ class DeviceQuota:
         return heirs
 
     def forget(self) -> None:
-        """Forget which pods have a node."""
+        """Forget all pods."""
         self._users.clear()
+        self._waiting = Groups()
 
     def _sum(self, keys: Iterable[str]) -> dict[str, int]:
         """Return the devices that some claims ask for, by resource. Raises UncountableError."""

@@ -195,6 +195,7 @@ class QueuedPods:
         amounts: Amounts = {}
         if not held:
             unit.waiting[pod.uid] = pod
+            self._devices.wait(pod, key)
         else:
             unit.held[pod.uid] = pod
             self._running_changed()
@@ -213,6 +214,7 @@ class QueuedPods:
         self._books.stale[unit.key] = None
         if not place.held:
             unit.waiting.pop(place.pod.uid, None)
+            self._devices.end_wait(place.pod)
             return
         unit.held.pop(place.pod.uid, None)
         self._running_changed()

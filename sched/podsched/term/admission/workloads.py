@@ -50,8 +50,6 @@ class Workloads:
         self._requeuing = requeuing
         self._endings = endings
         self._histories = histories
-        self.claimless: dict[str, dict[str, None]] = {}
-        """Keys of units that wait for their claims to be created, by namespace."""
 
     def waiting(self, unit: Unit) -> Workload | None:
         """Return what the waiting pods of a unit ask for; None while something of it is missing.
@@ -62,7 +60,6 @@ class Workloads:
         if group is None or any(pod.pod.spec.scheduling_gates for pod in pods):
             return None
         if not all(map(self._devices.is_complete, pods)):
-            self.claimless.setdefault(unit.namespace, {})[unit.key] = None
             return None
         devices = self._devices.asked(pods)
         if group.min_count and len(self._cluster.members(unit.key)) < group.min_count:
