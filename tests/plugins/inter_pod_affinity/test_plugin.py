@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from podsched.api.objects import Node, Pod
+from podsched.cache.cache import Cache
 from podsched.cache.objects import ClusterState
+from podsched.cache.trial import Trial
 from podsched.framework.events import ActionType, QueueingHint, Resource
 from podsched.framework.plugin import CycleState
 from podsched.framework.status import Code
@@ -20,7 +22,7 @@ from podsched.plugins.inter_pod_affinity.plugin import (
     InterPodAffinity,
 )
 from podsched.v1 import objects_pb2 as v1
-from support.engine_world import node, pod
+from support.engine_world import container, node, pod
 from support.plugin_world import (
     cluster,
     filtered,
@@ -171,6 +173,23 @@ def test_an_existing_pod_keeps_others_away() -> None:
     assert said["b1"].ok
     assert said["a2"].code is Code.UNSCHEDULABLE
     assert said["a2"].reasons == (REASON_EXISTING_ANTI_AFFINITY,)
+
+
+def test_an_existing_pod_keeps_others_away_again_after_a_trial_without_it() -> None:
+    cache = Cache()
+    cache.apply("Node", None, zoned("a", "za"))
+    repelling = running("q", "a", far(term()))
+    for one in (repelling, running("r", "a", far(term("y")))):
+        cache.apply("Pod", None, one)
+    state = cache.cluster
+    affinity, waiting = plugin(state), info(pod("p", labels={"app": "x"}))
+    # Equal in all that terms read, but not in its requests.
+    other = info(pod("other", {"containers": [container({"cpu": "2"})]}, labels={"app": "x"}))
+    assert affinity.pre_filter(CycleState(), waiting, state).status.ok
+    with Trial(cache) as trial:
+        trial.remove(state.pods["default/q"])
+        assert affinity.pre_filter(CycleState(), other, state).status.skipped
+    assert affinity.pre_filter(CycleState(), waiting, state).status.ok
 
 
 def test_a_node_without_the_key_has_no_company_and_no_enemies() -> None:

@@ -122,8 +122,11 @@ class RelationsIndex:
         version = (seen, cluster.version("Namespace"))
         known = self._classes.get(pod.cls)
         if known is not None and known[0] == version:
-            return known[1]
-        entry = self._projected(pod, cluster, keys)
+            entry = known[1]
+        else:
+            entry = self._projected(pod, cluster, keys)
+            self._classes[pod.cls] = (version, entry)
+        # Also for a known entry: another class may have asked in a trial that was rolled back.
         if entry is not self._nothing and entry.version != version:
             relations = self._find(entry, cluster)
             # Most terms that come and go do not concern the class: with the old serial, evaluations
@@ -132,7 +135,6 @@ class RelationsIndex:
                 self._serial += 1
                 entry.relations, entry.serial = relations, self._serial
             entry.version = version
-        self._classes[pod.cls] = (version, entry)
         return entry
 
     def _projected(self, pod: PodInfo, cluster: ClusterView, keys: Set[str] | None) -> _Entry:
