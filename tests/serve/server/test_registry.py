@@ -123,6 +123,22 @@ async def test_a_patch_changes_what_it_names(world: World) -> None:
     assert dict(patched.status.allocatable) == {"cpu": "8", "memory": "32Gi", "pods": "110"}
 
 
+async def test_any_number_of_patches_of_one_object_succeed_by_one_call(world: World) -> None:
+    """Each is applied to what the one before it made."""
+    requests = [
+        v1.PatchRequest(
+            kind="Node",
+            name="worker-1",
+            merge_patch=json.dumps({"metadata": {"labels": {f"l{number}": ""}}}).encode(),
+        )
+        for number in range(20)
+    ]
+    outcomes = await world.core.registry.patch(requests, None)
+    assert [str(o) for o in outcomes if isinstance(o, ApiError)] == []
+    labels = message_of(await world.core.registry.get("Node", "", "worker-1")).metadata.labels
+    assert {f"l{number}" for number in range(20)} <= set(labels)
+
+
 async def test_a_patch_of_the_status_does_not_check_what_is_stored_already(world: World) -> None:
     """An older version may have stored what is refused by now."""
     item = PodGroup()

@@ -145,9 +145,12 @@ class ObjectStorage:
     async def _mutate(self, mutations: Sequence[Mutation], fence: Fence | None) -> list[Outcome]:
         """Change objects in rounds: each round writes all items that have no outcome yet.
 
-        An item needs another round if its base was stale or not in the cache.
+        An item needs another round if its base was stale or not in the cache. Items of the same
+        object or quota would fail each other's writes, so the later ones are changed one by one
+        afterwards.
         """
         outcomes: list[Outcome | None] = [None] * len(mutations)
+        later: list[int] = []
         pending = [
             _Attempt(index, self._cache.get(m.kind, m.key), False)
             for index, m in enumerate(mutations)
@@ -156,16 +159,17 @@ class ObjectStorage:
             tries = await self._compute_steps(pending, mutations, outcomes)
             if not tries:
                 break
-            leads = still_leads(fence)
-            writes = [_write_of(t, mutations[t.item], leads) for t in tries]
+            sent, writes = _without_conflicts(tries, mutations, still_leads(fence), later)
             results = await write_all(self._store, writes)
             pending = []
-            for attempt, result in zip(tries, results, strict=True):
+            for attempt, result in zip(sent, results, strict=True):
                 found = await self._outcome_of(attempt, mutations[attempt.item], result, fence)
                 if isinstance(found, _Attempt):
                     pending.append(found)
                 else:
                     outcomes[attempt.item] = found
+        for item in sorted(later):
+            (outcomes[item],) = await self._mutate([mutations[item]], fence)
         return [
             outcome or errors.conflict(m.kind, name_in(m.key))
             for outcome, m in zip(outcomes, mutations, strict=True)
@@ -331,6 +335,30 @@ async def after_fault(
     if isinstance(error, TooLarge):
         return errors.too_large(f"{errors.named(kind, name_in(key))} is too large: {error}")
     return errors.of_store(error)
+
+
+def _without_conflicts(
+    tries: Iterable[_Attempt],
+    mutations: Sequence[Mutation],
+    leads: tuple[Compare, ...],
+    later: list[int],
+) -> tuple[list[_Attempt], list[Write]]:
+    """Return the attempts that can succeed together, and their writes; add others to ``later``.
+
+    A write that compares a key which an earlier one writes would fail.
+    """
+    sent: list[_Attempt] = []
+    writes: list[Write] = []
+    written: set[str] = set()
+    for attempt in tries:
+        write = _write_of(attempt, mutations[attempt.item], leads)
+        if written.isdisjoint(compare.key for compare in write.compares):
+            sent.append(attempt)
+            writes.append(write)
+            written.update(op.key for op in write.ops)
+        else:
+            later.append(attempt.item)
+    return sent, writes
 
 
 def _write_of(attempt: _Attempt, mutation: Mutation, leads: tuple[Compare, ...]) -> Write:

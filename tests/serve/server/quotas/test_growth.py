@@ -81,6 +81,16 @@ async def test_what_a_claim_asks_for_in_addition_is_charged_with_the_change(
     assert "requested: requests.storage=1Gi" in await grow(core, "b", "2Gi")
 
 
+async def test_any_number_of_claims_of_a_quota_can_grow_by_one_call(world: World) -> None:
+    """All charge the same quota, so each is computed from what the one before it left."""
+    names = [f"claim-{number}" for number in range(20)]
+    await world.core.creator.create_many([quota(requests_storage="40Gi"), *map(claim, names)])
+    await world.core.reflector.wait_until_fresh()
+    outcomes = await world.core.registry.patch([growing(name, "2Gi") for name in names], None)
+    assert [str(o) for o in outcomes if isinstance(o, ApiError)] == []
+    assert await used(world.core) == "40Gi"
+
+
 async def test_an_update_and_a_rewrite_of_a_claim_are_charged_as_a_patch_is(
     core: ServerCore,
 ) -> None:
