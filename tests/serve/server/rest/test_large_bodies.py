@@ -134,6 +134,22 @@ async def test_no_step_of_a_large_write_is_done_in_the_event_loops_thread(
     assert threading.get_ident() not in threads
 
 
+@pytest.mark.parametrize("word", ["copy", "c\\u006fpy"])
+async def test_a_patch_that_copies_is_not_applied_in_the_event_loops_thread(
+    kube: KubeClient, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    """Ten copies of copies make a thousand."""
+    assert (await kube.request("POST", MAPS, config_map(a="b"))).status == 201
+    threads: list[int] = []
+    monkeypatch.setattr(writing, "read_patched", noting(threads, writing.read_patched))
+    patch = f'[{{"op": "{word}", "from": "/data/a", "path": "/data/c"}}]'
+    answer = await kube.request(
+        "PATCH", f"{MAPS}/m", patch.encode(), headers={"Content-Type": JSON_PATCH}
+    )
+    assert answer.json["data"] == {"a": "b", "c": "b"}
+    assert threads and threading.get_ident() not in threads
+
+
 PADDING = [{"a": "b"}] * 5000
 PODS = "/api/v1/namespaces/default/pods"
 

@@ -45,7 +45,7 @@ from podsched.serve.server.rest.managers import Manager, applied, managed, norma
 from podsched.serve.server.rest.media import Form, form_of
 from podsched.serve.server.rest.messages import Answer, Request
 from podsched.serve.server.rest.options import flag
-from podsched.serve.server.rest.patches import APPLY, JSON_PATCH, patch_type, patched_content
+from podsched.serve.server.rest.patches import APPLY, effort_of, patch_type, patched_content
 from podsched.serve.server.rest.pod_warnings import pod_warnings
 from podsched.serve.server.rest.reading import Reading
 from podsched.serve.server.rest.resources import Resource
@@ -232,8 +232,7 @@ class Writing:
             message = _patched(target, entry, content, level, warnings)
             return managed(resource, entry, message, manager)
 
-        # An operation of a JSON patch takes longer than its size says.
-        before = await self._made_before(target, size * 10 if kind == JSON_PATCH else size, make)
+        before = await self._made_before(target, effort_of(kind, request.body), make)
         entry = await self._rewritten(target, "patch", before, dry)
         add_warnings(*warnings)
         await turn.wait()
