@@ -30,7 +30,7 @@ from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import ControllerMetrics
 from podsched.term.controllers.manager import ControllerManager
 from podsched.testing.fake_cluster import FakeCluster
-from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
+from podsched.v1.api_pb2 import DeleteRequest, Fence, PatchRequest
 from support.controller_world import START, bound_pod, ready_node
 
 LOCK = "kube-system/kube-scheduler"
@@ -430,6 +430,31 @@ async def test_a_namespace_goes_with_all_that_is_in_it(term: Term) -> None:
     await term.cluster.patch_many([released], fence=fence)
     await asyncio.sleep(1)
     assert not any(term.cluster.objects(k) for k in ("Pod", "ReplicaSet", "Namespace"))
+
+
+async def test_a_namespace_goes_once_an_object_is_gone_that_no_list_has_shown(
+    term: Term, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete_listed = term.cluster.delete_collection
+
+    async def of_readable(kind: str, namespace: str = "", *, fence: Fence) -> int:
+        return 0 if kind == "ConfigMap" else await delete_listed(kind, namespace, fence=fence)
+
+    monkeypatch.setattr(term.cluster, "delete_collection", of_readable)
+    namespace = Namespace()
+    namespace.metadata.name = "default"
+    term.cluster.create(namespace)
+    settings = ConfigMap()
+    settings.metadata.name, settings.metadata.namespace = "settings", "default"
+    term.cluster.create(settings)
+    fence = term.cluster.new_term("another/lock")
+    request = DeleteRequest(kind="Namespace", name="default")
+    await term.cluster.delete_many([request], fence=fence)
+    await asyncio.sleep(10)
+    assert term.cluster.objects("Namespace")
+    term.cluster.delete("ConfigMap", "default/settings")
+    await asyncio.sleep(10)
+    assert not term.cluster.objects("Namespace")
 
 
 async def test_work_that_is_left_does_not_wait_while_objects_go_on_changing(term: Term) -> None:

@@ -12,6 +12,7 @@ from support.controller_world import ControllerWorld, bound_pod
 def namespace(name: str) -> Namespace:
     item = Namespace()
     item.metadata.name = name
+    item.spec.finalizers.append("kubernetes")
     return item
 
 
@@ -67,6 +68,17 @@ def test_it_is_tried_again_at_once_when_a_pod_of_it_has_gone(world: ControllerWo
     world.remove("Pod", "default/a")
     world.wait(0.5)
     assert len(world.emptied) == before + 1
+
+
+def test_one_that_only_finalizers_of_others_keep_is_left_alone(world: ControllerWorld) -> None:
+    terminate(world, "default")
+    empty = world.get("Namespace", "default")
+    assert isinstance(empty, Namespace)
+    empty.spec.ClearField("finalizers")
+    world.put(empty)
+    world.not_empty_yet()
+    world.wait(10)
+    assert world.emptied == ["default"]
 
 
 def test_one_that_is_gone_is_left_alone(world: ControllerWorld) -> None:

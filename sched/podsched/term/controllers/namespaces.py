@@ -3,8 +3,9 @@
     Active --deleted--> Terminating --content deleted, pods first--> empty --deleted again--> gone
 
 This is tried again when a pod of the namespace is deleted, and otherwise with growing backoff,
-because deletions of other objects with finalizers are not watched here. A new leader begins with
-the namespaces that are terminating then. Source: pkg/controller/namespace of Kubernetes 1.36.
+because deletions of other objects with finalizers are not watched here. It ends when the API server
+finds the namespace empty: then only finalizers of others may keep it. A new leader begins with the
+namespaces that are terminating then. Source: pkg/controller/namespace of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from podsched.api.conditions import is_terminating
+from podsched.api.objects import Namespace
+from podsched.api.owners import KUBERNETES_FINALIZER
 from podsched.lib.due_times import earliest
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Controller, Instant, Objects
@@ -49,7 +52,7 @@ class NamespaceController(Controller):
             if item is None and found is not None and found.due is not None:
                 found.pause = _FIRST_PAUSE
                 found.due = min(found.due, now.monotonic + _FIRST_PAUSE)
-        elif item is None or not is_terminating(item):
+        elif not isinstance(item, Namespace) or not _is_to_be_emptied(item):
             self._terminating.pop(event.key, None)
         elif found is None or found.uid != item.metadata.uid:
             self._terminating[event.key] = _Terminating(item.metadata.uid, now.monotonic)
@@ -66,3 +69,7 @@ class NamespaceController(Controller):
                 found.due = None
                 self._writes.empty(name, found.uid, partial(self._again.append, name))
         return earliest(*(found.due for found in self._terminating.values()))
+
+
+def _is_to_be_emptied(namespace: Namespace) -> bool:
+    return is_terminating(namespace) and KUBERNETES_FINALIZER in namespace.spec.finalizers

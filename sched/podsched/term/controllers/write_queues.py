@@ -103,7 +103,7 @@ class Writes:
         self._queues.of(request).put(f"{self.controller} {kind} {key}", write)
 
     def empty(self, namespace: str, uid: str, retry: Callable[[], None]) -> None:
-        """Delete the content of a namespace, then the namespace; ``retry`` if content remains."""
+        """Delete the content of a namespace, then the namespace if it is empty; then ``retry``."""
         request = DeleteRequest(kind="Namespace", name=namespace)
         request.preconditions.uid = uid
         self._queues.namespaces.put(namespace, _QueuedWrite(self.controller, request, retry))
@@ -192,17 +192,17 @@ class WriteQueues:
         """Delete the content of namespaces, pods first; delete a namespace once it is empty."""
         results: list[BatchResult] = []
         for write in batch:
-            name, left = write.request.name, 0
+            name = write.request.name
             for kind in _CONTENT:
-                left += await self._cluster.delete_collection(kind, name, fence=self._fence)
+                left = await self._cluster.delete_collection(kind, name, fence=self._fence)
                 if left and kind == "Pod":
                     # As Kubernetes since 1.33 (OrderedNamespaceDeletion): what protects pods, such
                     # as a NetworkPolicy, stays until they are gone.
                     break
             # Objects without grace period and finalizers are deleted by the call that counts them.
             results += await self._cluster.delete_many([write.request], fence=self._fence)
-            if left:
-                self._retry_later(write.retry, 0.0)
+            # Whatever they found: objects that cannot be read are content, too, but not counted.
+            self._retry_later(write.retry, 0.0)
         return results
 
     async def _unless_there(
