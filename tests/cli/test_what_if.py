@@ -161,6 +161,18 @@ def test_nodes_can_be_added_from_a_file_or_like_another(
     assert json.loads(result)["pods"][0]["node"] == "a-added-1"
 
 
+def test_pods_of_daemon_sets_take_their_room_on_added_nodes(
+    sched: Commands, tmp_path: Path
+) -> None:
+    owners = [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "logs", "uid": "d",
+               "controller": True}]  # fmt: skip
+    daemon = pod("logs-a", "3", "a", ownerReferences=owners)
+    cluster = written(tmp_path / "cluster.json", node("a"), daemon)
+    file = written(tmp_path / "pod.json", pod("large", "2"))
+    done = sched("simulate", "-f", cluster, "--pod", file, "--add-node", "a:2", "-o", "json")
+    assert "Insufficient cpu" in json.loads(done.out)["pods"][0]["message"]
+
+
 def with_devices(name: str, count: int) -> list[dict[str, Any]]:
     """A node and its devices."""
     return [node(name), to_manifest(devices(name, count))]

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from podsched.api.node_copies import NodeDevices, copy_of_node
+from podsched.api.node_copies import NodeParts, copy_of_node
 from podsched.api.node_labels import HOSTNAME
 from podsched.api.objects import (
     AnyObject,
@@ -103,13 +103,13 @@ def what_if(
     _check_names("--drain", changes.drain, nodes)
     if both := sorted({*changes.remove_node} & {*changes.drain}):
         fail(f"--remove-node and --drain: {both[0]}: a node is either removed or drained", USAGE)
-    devices = NodeDevices(o for o in objects if isinstance(o, ResourceSlice))
-    added = [pair for text in changes.add_node for pair in _added(text, nodes, devices)]
+    parts = NodeParts(objects)
+    added = [pair for text in changes.add_node for pair in _added(text, nodes, parts)]
     new_nodes = [node for node, _ in added]
     taken = set(map(key_of, workload.pods))
     objects = [o for o in objects if not (isinstance(o, Pod) and key_of(o) in taken)]
     objects = after_applying(objects, workload.others)
-    objects += [piece for _, slices in added for piece in slices]
+    objects += [part for _, parts_of_node in added for part in parts_of_node]
     for pod in workload.pods:
         pod.spec.node_name = ""  # It may have been read from a cluster where it runs.
     admit([*objects, *new_nodes], workload.pods)
@@ -140,9 +140,9 @@ def _check_names(option: str, names: Sequence[str], nodes: dict[str, Any]) -> No
 
 
 def _added(
-    text: str, nodes: dict[str, Any], devices: NodeDevices
-) -> Iterator[tuple[Node, Sequence[ResourceSlice]]]:
-    """Yield the nodes that ``FILE[:COUNT]`` or ``NODE[:COUNT]`` means, with their ResourceSlices.
+    text: str, nodes: dict[str, Any], parts: NodeParts
+) -> Iterator[tuple[Node, Sequence[AnyObject]]]:
+    """Yield the nodes that ``FILE[:COUNT]`` or ``NODE[:COUNT]`` means, with what comes with them.
 
     They get names that no other node has.
     """
@@ -156,7 +156,7 @@ def _added(
     if template is None:
         if what != "-" and not Path(what).exists():
             fail(f'--add-node {text}: there is no node "{what}" and no file of this name', USAGE)
-        template, devices = _read_node(what)
+        template, parts = _read_node(what)
     free, like = 0, template.metadata.name
     for _ in range(count):
         name = like
@@ -166,10 +166,10 @@ def _added(
         nodes[name] = node = copy_of_node(template, name)
         if name != like:
             node.metadata.labels[HOSTNAME] = name
-        yield node, devices.of(name) if name == like else devices.copies(like, name)
+        yield node, parts.of(name) if name == like else parts.copies(like, name)
 
 
-def _read_node(file: str) -> tuple[Node, NodeDevices]:
+def _read_node(file: str) -> tuple[Node, NodeParts]:
     """Return the node in a file with its devices; exit if there is anything else."""
     found = read_known([file], "default", strict=False).objects
     nodes = [o for o in found if isinstance(o, Node)]
@@ -181,7 +181,7 @@ def _read_node(file: str) -> tuple[Node, NodeDevices]:
             "than ResourceSlices of this node",
             USAGE,
         )
-    return nodes[0], NodeDevices(slices)
+    return nodes[0], NodeParts(slices)
 
 
 # ---------------------------------------------------------------------- results

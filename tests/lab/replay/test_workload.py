@@ -121,6 +121,16 @@ def test_nodes_are_added_like_those_there_are_and_removed_with_what_is_on_them(
         resized(found, -3)
 
 
+def test_added_nodes_come_with_the_pods_of_daemon_sets_that_ran_at_the_start(
+    tmp_path: Path,
+) -> None:
+    pod = a_pod("logs", on="n1")
+    pod.metadata.owner_references.add(kind="DaemonSet", name="logs", uid="d", controller=True)
+    found = extracted(Script(tmp_path / "a.rec", a_node("n1"), pod).ended(5.0))
+    pods = [item for item in resized(found, 1).objects if isinstance(item, v1.Pod)]
+    assert [one.spec.node_name for one in pods] == ["added-0000", "n1"]
+
+
 def test_pods_that_ran_on_nodes_that_are_left_out_do_not_come_with_later_changes(
     tmp_path: Path,
 ) -> None:

@@ -27,8 +27,8 @@ from podsched.api.conditions import (
     is_terminating,
 )
 from podsched.api.extended_resources import extended_claim_owner
-from podsched.api.node_copies import NodeDevices, copy_of_node
-from podsched.api.objects import AnyObject, Node, Pod, ResourceClaim, ResourceSlice, object_key
+from podsched.api.node_copies import NodeParts, copy_of_node
+from podsched.api.objects import AnyObject, Node, Pod, ResourceClaim, object_key
 from podsched.api.resources import readable_allocatable, readable_requests
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.lab.replay.history import History, NodeSpan, PodHistory
@@ -292,7 +292,7 @@ def _others_part(pod: Pod) -> tuple[object, ...]:
 
 
 def resized(workload: Workload, difference: int) -> Workload:
-    """Return the workload with more nodes, like the existing ones with their devices, or fewer.
+    """Return the workload with more nodes, like the existing ones and as equipped, or fewer.
 
     Raises ValueError if there are not enough nodes.
     """
@@ -301,12 +301,12 @@ def resized(workload: Workload, difference: int) -> Workload:
     if not nodes or len(nodes) + difference < 0:
         raise ValueError(f"it begins with {counted(len(nodes), 'node')}")
     if difference >= 0:
-        devices = NodeDevices(i for i in workload.objects if isinstance(i, ResourceSlice))
+        parts = NodeParts(workload.objects)
         added: list[AnyObject] = []
         for number in range(difference):
             like, name = nodes[number % len(nodes)], f"added-{number:04}"
             added.append(copy_of_node(like, name))
-            added += devices.copies(like.metadata.name, name)
+            added += parts.copies(like.metadata.name, name)
         return replace(workload, objects=[*added, *workload.objects])
     gone = {node.metadata.name for node in nodes[difference:]}
     kept = [i for i in workload.objects if not isinstance(i, Node) or i.metadata.name not in gone]

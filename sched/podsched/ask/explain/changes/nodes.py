@@ -11,7 +11,7 @@ DaemonSet pods, and of the ResourceSlices of that node alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -21,7 +21,8 @@ from typing import Final
 
 import numpy as np
 
-from podsched.api.node_copies import NodeDevices, copy_of_node
+from podsched.api.kinds import kind_of
+from podsched.api.node_copies import NodeDevices, NodeParts, copy_of_node
 from podsched.api.node_labels import HOSTNAME
 from podsched.api.quantity import format_decimal, format_quantity
 from podsched.api.resources import CPU, MEMORY, allocatable_in_units
@@ -35,7 +36,6 @@ from podsched.v1 import objects_pb2 as v1
 from podsched.v1.scheduling_pb2 import Change
 
 _SLICE: Final = "ResourceSlice"
-_TROUBLE: Final = "node.kubernetes.io/"
 _DAEMONS: Final = "DaemonSet"
 
 
@@ -67,17 +67,13 @@ def _cordoned(question: Question) -> Iterator[v1.Node]:
 def _uncordoned(question: Question, node: v1.Node) -> Change | None:
     changed, name = deepcopy(node), node.metadata.name
     changed.spec.unschedulable = False
-    _keep_taints(changed, lambda taint: taint.key != TAINT_UNSCHEDULABLE)
+    kept = [taint for taint in node.spec.taints if taint.key != TAINT_UNSCHEDULABLE]
+    del changed.spec.taints[:]
+    changed.spec.taints.extend(kept)
     with Trial(question.cache) as trial:
         trial.put_node(changed)
         rows = question.feasible(question.pod)
     return question.change(Kind.UNCORDON, f"uncordon node {name}", 1.0, rows, node=name)
-
-
-def _keep_taints(node: v1.Node, keep: Callable[[v1.Taint], bool]) -> None:
-    kept = [taint for taint in node.spec.taints if keep(taint)]
-    del node.spec.taints[:]
-    node.spec.taints.extend(kept)
 
 
 # ---------------------------------------------------------------------------------- one more
@@ -168,16 +164,11 @@ def one_more(question: Question, like: str) -> Iterator[None]:
     names = (f"{like}-like-{number}" for number in count(1))
     name = next(name for name in names if columns.row_of(name) is None)
     with Trial(question.cache) as trial:
-        csi = cluster.get("CSINode", "", like)
-        if csi is not None:
-            own = deepcopy(csi)
-            own.metadata.name = name
-            trial.put("CSINode", own)
-        added = copy_of_node(columns.node(row), name)
-        _keep_taints(added, lambda taint: not taint.key.startswith(_TROUBLE))
-        trial.put_node(added)
-        for piece in NodeDevices(cluster.list(_SLICE)).copies(like, name):
-            trial.put(_SLICE, piece)
+        trial.put_node(copy_of_node(columns.node(row), name))
+        csi_node = cluster.get("CSINode", "", like)
+        parts = NodeParts([*cluster.list(_SLICE), *([csi_node] if csi_node else ())])
+        for part in parts.copies(like, name):
+            trial.put(kind_of(part).name, part)
         for daemon in list(_daemons(columns.pods(row).values())):
             # The pod's own name stays, as its claims are found by it.
             uid, key = f"{daemon.uid}-on-{name}", f"{daemon.key}-on-{name}"
