@@ -60,8 +60,11 @@ def test_a_written_reservation_reads_back() -> None:
         {"nodes": {"n0": None}},
         {"devices": [["driver", "pool"]]},
         {"devices": 1},
+        {"devices": [["driver", "pool", "gpu-0", "share", [["memory", "abc"]]]]},
+        {"devices": [["driver", "pool", "gpu-0", "share", [["memory", "-1"]]]]},
+        {"devices": [["driver", "pool", "gpu-0"]] * 1_001},
     ],
-    ids=str,
+    ids=lambda change: str(change)[:80],
 )
 def test_a_reservation_with_a_wrong_value_cannot_be_read(change: dict[str, Any]) -> None:
     assert read(json.dumps(GOOD)) is not None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
 from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME
+from podsched.term.admission.reservation_text import RESERVATION, stored_reservation
 from support.device_cluster import Cluster, a_cluster
 from support.queues import QUEUE, bound, cluster_queue, flavor, message, usage
 
@@ -183,3 +185,29 @@ async def test_devices_are_kept_for_a_promised_start() -> None:
         after.cluster.delete("ResourceClaim", "default/long")
         await asyncio.sleep(5)
         assert bound(after) == ["wide"]
+
+
+async def test_a_user_cannot_have_more_devices_kept_than_the_claims_ask_for() -> None:
+    world = await a_cluster(Cluster(queues=GPUS), n1=FOUR)
+    flavor(world)
+    annotations = {BACKFILL: "EASY"}
+    cluster_queue(world, "team", {"cpu": 100, "gpus": 100}, annotations=annotations)
+    async with world.running():
+        for name, count in (("long", 3), ("waits", 2)):
+            world.claim(name, count)
+            world.user(name, name, labels={QUEUE: "team", MAX_EXEC_TIME: "100"}, cpu="0")
+            await asyncio.sleep(2)
+        assert "it starts at" in message(world, "waits")
+
+        def keep_all(pod: Any) -> None:
+            made = json.loads(pod.metadata.annotations[RESERVATION])
+            made["devices"] += [["gpu.example.com", "n1", name] for name in FOUR]
+            pod.metadata.annotations[RESERVATION] = json.dumps(made)
+
+        world.change("waits", keep_all)
+        await asyncio.sleep(1)
+        admission, key = world.state.admission, "default/pod:waits"
+        unit, workload = admission.units[key], admission.turns.workloads[key]
+        made = stored_reservation(admission.cluster, unit, workload)
+        assert made is not None
+        assert len(made.devices) == 2

@@ -23,12 +23,13 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from podsched.api.objects import Pod
+from podsched.api.quantity import parse
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import stored_group
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.objects import PODS, Workload
 from podsched.queues.quota import FlavorResource
-from podsched.term.admission.reserved_devices import PromisedDevice
+from podsched.term.admission.reserved_devices import MOST_DEVICES, PromisedDevice, asked_devices
 from podsched.term.admission.reserved_ports import port_names
 from podsched.term.admission.units import Unit
 from podsched.v1 import objects_pb2 as v1
@@ -64,7 +65,7 @@ class _Stored(BaseModel):
     start: str
     usage: dict[str, _Amount]
     nodes: dict[str, dict[str, _Amount]]
-    devices: tuple[PromisedDevice, ...] = ()
+    devices: Annotated[tuple[PromisedDevice, ...], Field(max_length=MOST_DEVICES)] = ()
 
 
 _TOLD: Final = re.compile(start_text(r"(\S+)"))
@@ -88,6 +89,8 @@ def read_reservation(holder: Pod | v1.PodGroup, workload: Workload) -> Reservati
         return None
     try:
         stored = _Stored.model_validate_json(text)
+        if any(parse(amount) < 0 for one in stored.devices for _, amount in one.capacity):
+            return None
         # As UTC, which raises OverflowError for a time beyond the year 9999.
         starts = (datetime.fromisoformat(at).astimezone(UTC) for at in (stored.start, told[-1]))
         start = max(starts).timestamp()
@@ -116,7 +119,8 @@ def stored_reservation(cluster: ClusterView, unit: Unit, workload: Workload) -> 
             nodes[node] = kept
     quota = {**workload.requests, PODS: workload.size}
     usage = _take(made.usage, quota, lambda key: key.resource)
-    return replace(made, usage=usage, nodes=nodes)
+    devices = made.devices[: asked_devices(cluster, unit.waiting.values())]
+    return replace(made, usage=usage, nodes=nodes, devices=devices)
 
 
 def _take(

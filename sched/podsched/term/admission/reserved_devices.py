@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
+from podsched.api.device_claims import claim_names
+from podsched.api.extended_resources import classes_by_resource
 from podsched.api.objects import ResourceClaim, copy_of
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
@@ -45,6 +47,20 @@ def assumed_devices(cluster: ClusterView, pods: Iterable[PodInfo]) -> tuple[Prom
                 capacity = tuple(sorted(of.consumed_capacity.items()))
                 found.append(PromisedDevice(of.driver, of.pool, of.device, of.share_id, capacity))
     return tuple(sorted(found))
+
+
+def asked_devices(cluster: ClusterView, pods: Collection[PodInfo]) -> int:
+    """Return how many devices pods ask for, by claims or as extended resources of DeviceClasses."""
+    classes = classes_by_resource(cluster.list("DeviceClass"))
+    count = sum(
+        number for pod in pods for name, number in pod.cls.requests.items() if name in classes
+    )
+    names = {(pod.namespace, name) for pod in pods for _, name in claim_names(pod.pod)}
+    for namespace, name in names:
+        claim = None if name is None else cluster.get(CLAIM, namespace, name)
+        requests = () if claim is None else claim.spec.devices.requests
+        count += sum(one.exactly.count or 1 for one in requests)
+    return count
 
 
 def placeholder_claim(key: str, devices: Iterable[tuple[Any, ...]]) -> ResourceClaim:
