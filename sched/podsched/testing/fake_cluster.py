@@ -73,6 +73,8 @@ class FakeCluster(MemoryCluster):
         for event in repeated:
             if ("Event", object_key(event)) in self.stored:
                 self.update(event)
+            else:
+                self.create(event)
 
     async def watch_stream(
         self, request: v1.WatchRequest

@@ -271,6 +271,16 @@ async def test_events_are_recorded(subject: Subject) -> None:
     assert getattr(stored, "count") == 7  # noqa: B009
 
 
+async def test_an_event_that_is_not_there_any_more_is_stored_when_it_is_repeated(
+    subject: Subject,
+) -> None:
+    item = event("e1")
+    item.count = 7
+    await subject.cluster.record_events([], [item])
+    stored = await subject.cluster.get("Event", "e1", "default")
+    assert getattr(stored, "count") == 7  # noqa: B009
+
+
 async def gone(subject: Subject, kind: str, name: str, namespace: str = "") -> bool:
     try:
         await subject.cluster.get(kind, name, namespace)

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from podsched.api.kinds import KINDS
 from podsched.api.validation import validate
-from podsched.serve.client.errors import Unavailable
+from podsched.serve.client.errors import ClientError, ServerBug, Unavailable
 from podsched.term.writes.event_recorder import (
     AGGREGATE_FOR,
     BATCH,
@@ -30,6 +30,7 @@ class World:
         self.now = 1000.0
         self.busy = False
         self.away = False
+        self.faults: list[ClientError] = []
         self.calls: list[tuple[list[v1.Event], list[v1.Event]]] = []
         self.recorder = EventRecorder(
             self._write, "replica-1", lambda: self.busy, wall=lambda: self.now
@@ -38,6 +39,8 @@ class World:
     async def _write(self, new: Sequence[v1.Event], repeated: Sequence[v1.Event]) -> None:
         if self.away:
             raise Unavailable("no server")
+        if self.faults:
+            raise self.faults.pop(0)
         self.calls.append((list(new), list(repeated)))
 
     @property
@@ -179,6 +182,16 @@ async def test_an_event_that_could_not_be_written_is_written_anew_when_said_agai
     await world.recorder.flush()
     [event] = world.new
     assert event.count == 1
+
+
+async def test_of_events_that_fail_in_one_call_each_is_sent_as_a_new_one() -> None:
+    world = World()
+    world.faults = [ServerBug("once")]
+    world.say(pod="a")
+    world.say(pod="b")
+    await world.recorder.flush()
+    assert [event.count for event in world.new] == [1, 1]
+    assert not world.repeated
 
 
 async def test_the_buffer_drops_the_oldest_and_counts_them() -> None:

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from podsched.api.codec import format_time
 from podsched.api.kinds import put, unwrap, wrap
 from podsched.api.objects import AnyObject, Event, Pod
+from podsched.api.reasons import StatusCode
 from podsched.serve.client.calls import Calls
 from podsched.serve.client.channels import ClientOptions
 from podsched.serve.client.errors import ClientError, Unreadable
@@ -19,6 +20,7 @@ from podsched.serve.client.informer import Informer
 from podsched.serve.client.object_watch import watch_objects
 from podsched.serve.client.pod_stream import PodStream, open_stream
 from podsched.serve.client.undecodable import identify, log_undecodable
+from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.decisions_pb2 import DecisionsRequest, DecisionsResponse
 from podsched.v1.frames_pb2 import RawListResponse, RawWatchResponse
@@ -34,6 +36,7 @@ from podsched.v1.scheduling_pb2 import (
 if TYPE_CHECKING:
     from podsched.serve.client.call_metrics import ClientTelemetry
 
+_log = get_logger("client")
 _Object = TypeVar("_Object", bound=AnyObject)
 _OBJECTS, _PODS = "/podsched.v1.Objects/", "/podsched.v1.Pods/"
 _SCHEDULING = "/podsched.v1.Scheduling/"
@@ -260,11 +263,25 @@ class ApiClient:
 
     async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
         """Store new events and update count and time of repeated ones; best effort, not fenced."""
-        for start in range(0, len(new), _EVENTS_PER_CALL):
-            await self.create_many(new[start : start + _EVENTS_PER_CALL])
+        await self._create_events(new)
+        missing: list[Event] = []
         for start in range(0, len(repeated), _EVENTS_PER_CALL):
-            patches = [_repetition(event) for event in repeated[start : start + _EVENTS_PER_CALL]]
-            await self.patch_many(patches)
+            part = repeated[start : start + _EVENTS_PER_CALL]
+            results = await self.patch_many([_repetition(event) for event in part])
+            missing += (
+                event
+                for event, result in zip(part, results, strict=True)
+                if result.code == StatusCode.NOT_FOUND
+            )
+        # They have expired, or could not be stored when they were new.
+        await self._create_events(missing)
+
+    async def _create_events(self, events: Sequence[Event]) -> None:
+        for start in range(0, len(events), _EVENTS_PER_CALL):
+            results = await self.create_many(events[start : start + _EVENTS_PER_CALL])
+            failed = [result for result in results if result.code == StatusCode.UNAVAILABLE]
+            if failed:
+                _log.warning("Could not write events", events=len(failed), error=failed[0].message)
 
     # ------------------------------------------------------------------ pods
 

@@ -96,7 +96,10 @@ class Cluster(TermCluster, Protocol):
         """Follow kinds; lists deliver them in this order."""
 
     async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
-        """Store new events and update count and time of repeated ones; best effort, not fenced."""
+        """Store new events and update count and time of repeated ones; best effort, not fenced.
+
+        A repeated one that is not there is stored anew.
+        """
 
 
 class ControlledCluster(Cluster, Protocol):

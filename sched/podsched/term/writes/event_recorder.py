@@ -89,7 +89,7 @@ class EventRecorder:
         self._instance = instance[:NAME_LIMIT]
         self._busy = busy
         self._wall = wall
-        self._outbox: Outbox[EventRecord] = Outbox(self._send, retry_for=0.0, given_up=self._forget)
+        self._outbox: Outbox[EventRecord] = Outbox(self._send, retry_for=0.0, given_up=_log_loss)
         self._numbers = count()
         self._seen: OrderedDict[tuple[str, str, str], _Seen] = OrderedDict()
         self._sequence = 0
@@ -153,14 +153,14 @@ class EventRecorder:
             else:
                 # Of several repetitions in a call only the last is written: it has their count.
                 repeated[event.metadata.name] = event
-        await self._write(new, list(repeated.values()))
+        try:
+            await self._write(new, list(repeated.values()))
+        except ClientError:
+            # Sent or recorded again, each becomes a new object.
+            for record in records:
+                self._seen.pop(_key(record), None)
+            raise
         return ()
-
-    def _forget(self, records: Sequence[EventRecord], failure: ClientError) -> None:
-        """Forget events that were not written; recorded again, each becomes a new object."""
-        _log.warning("Could not write events", events=len(records), error=str(failure))
-        for record in records:
-            self._seen.pop(_key(record), None)
 
     def _event(self, record: EventRecord) -> v1.Event:
         seen = self._remember(record)
@@ -208,6 +208,10 @@ class EventRecorder:
         seen.count += 1
         seen.last = record.at
         return seen
+
+
+def _log_loss(records: Sequence[EventRecord], failure: ClientError) -> None:
+    _log.warning("Could not write events", events=len(records), error=str(failure))
 
 
 def _key(record: EventRecord) -> tuple[str, str, str]:
