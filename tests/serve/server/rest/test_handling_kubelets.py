@@ -9,6 +9,7 @@ import pytest
 
 from podsched.api.objects import (
     ConfigMap,
+    CSIDriver,
     CSINode,
     Lease,
     PersistentVolume,
@@ -168,6 +169,39 @@ async def test_its_tokens_are_for_audiences_that_the_pod_names(accounts: Account
         accounts, boundObjectRef=await accounts.reference(), audiences=["vault"]
     )
     assert 'audience "vault" not found in pod spec volume' in refused.json["message"]
+
+
+@pytest.mark.parametrize("source", ["inline", "claim", "ephemeral"])
+async def test_its_tokens_may_be_for_the_audiences_that_the_csi_driver_of_a_volume_names(
+    accounts: Accounts, source: str
+) -> None:
+    create = accounts.world.core.creator.create
+    driver = CSIDriver(metadata={"name": "vault.example"})
+    driver.spec.token_requests.add()["audience"] = "vault"
+    volume = PersistentVolume(metadata={"name": "pv"})
+    volume.spec.capacity["storage"], volume.spec.access_modes[:] = "1Gi", ["ReadWriteOnce"]
+    volume.spec.csi.driver, volume.spec.csi.volume_handle = "vault.example", "1"
+    item = pod("csi")
+    item.spec.node_name, item.spec.service_account_name = "worker-1", "builder"
+    claim = PersistentVolumeClaim(metadata={"namespace": "default", "name": "csi-v"})
+    claim.spec.access_modes[:], claim.spec.volume_name = ["ReadWriteOnce"], "pv"
+    claim.spec.resources.requests["storage"] = "1Gi"
+    mounted = item.spec.volumes.add(name="v")
+    if source == "inline":
+        mounted.csi.driver = "vault.example"
+    elif source == "claim":
+        mounted.persistent_volume_claim.claim_name = "csi-v"
+    else:
+        mounted.ephemeral.volume_claim_template.spec.CopyFrom(claim.spec)
+    for each in (driver, volume, claim, item):
+        await create(each)
+    await accounts.world.core.reflector.wait_until_fresh()
+    reference = await accounts.reference("csi")
+    answer = await token_for(accounts, boundObjectRef=reference, audiences=["vault"])
+    assert answer.status == 201, answer.json
+    for audiences in (["other"], []):
+        refused = await token_for(accounts, boundObjectRef=reference, audiences=audiences)
+        assert refused.status == 403, refused.json
 
 
 # ------------------------------------------------------------------ its Node and pods

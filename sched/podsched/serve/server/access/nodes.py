@@ -20,7 +20,7 @@ nodes with this prefix: "*" cannot be part of a node's name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Final, NamedTuple
 
 from podsched.api import node_labels
@@ -36,7 +36,7 @@ from podsched.api.objects import (
     ResourceSlice,
     VolumeAttachment,
 )
-from podsched.api.pod_references import references, token_audiences
+from podsched.api.pod_references import references
 from podsched.api.service_accounts import MIRROR_POD, is_mirror_pod
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import NODES
@@ -195,11 +195,12 @@ class NodeScope(NamedTuple):
         reference: Mapping[str, Any],
         pod: Pod | None,
         audiences: Sequence[str],
+        named: Set[str],
     ) -> None:
         """Raise ApiError unless a token, bound as ``reference`` says, is for one of its pods.
 
-        name: of the ServiceAccount; audiences: those asked for, which the pod must name. Without
-        any it must have a token for the API: a pod may have none.
+        name: of the ServiceAccount; audiences: those asked for, by default that of the API, "";
+        named: those that the pod and the CSI drivers of its volumes name.
         """
         why = ""
         if pod is None:
@@ -208,7 +209,7 @@ class NodeScope(NamedTuple):
             why = "node requested token with a pod binding without a uid"
         elif not self.includes(pod.spec.node_name):
             why = "node requested token bound to a pod scheduled on a different node"
-        elif missing := sorted({*(audiences or ("",))} - token_audiences(pod)):
+        elif missing := sorted({*(audiences or ("",))} - named):
             why = f'audience "{missing[0][:100]}" not found in pod spec volume'
         if why:
             raise self._refused(kind, name, why)

@@ -10,8 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from podsched.api import codec
+from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import KINDS
-from podsched.api.objects import AnyObject, Node, Pod, ServiceAccount
+from podsched.api.objects import (
+    AnyObject,
+    CSIDriver,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    ServiceAccount,
+)
+from podsched.api.pod_references import references, token_audiences
 from podsched.serve.server import errors
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.core import ServerCore
@@ -27,6 +37,7 @@ from podsched.serve.server.rest.failures import (
 from podsched.serve.server.rest.large_bodies import parsed_body
 from podsched.serve.server.rest.messages import Answer, Request, encode
 from podsched.serve.server.rest.routes import Target
+from podsched.serve.server.watchcache import WatchCache
 
 if TYPE_CHECKING:
     from podsched.serve.server.access.service_accounts import Bound, ServiceAccountTokens
@@ -81,7 +92,8 @@ class TokenRequests:
             pod = None
             if bound and bound[0].claim == "pod":
                 pod = cast(Pod, await self._stored("Pod", namespace, bound[0].name))
-            own.check_token(kind, name, reference, pod, _audiences(spec))
+            named = _named_audiences(self._core.cache, pod) if pod is not None else set[str]()
+            own.check_token(kind, name, reference, pod, _audiences(spec), named)
         now = int(self._tokens.now())
         token = "" if dry else self._tokens.issue(account, audiences, seconds, *bound)
         answer = {
@@ -161,6 +173,29 @@ class TokenRequests:
                 }
             )
         )
+
+
+def _named_audiences(cache: WatchCache, pod: Pod) -> set[str]:
+    """Return the audiences that a pod's volumes name, or the CSI drivers of its volumes."""
+    found = token_audiences(pod)
+    for name in _drivers(cache, pod):
+        driver = cache.message(KINDS["CSIDriver"], name, CSIDriver)
+        for asked in driver.spec.token_requests if driver is not None else ():
+            found.add(str(codec.object_json(asked).get("audience") or ""))
+    return found
+
+
+def _drivers(cache: WatchCache, pod: Pod) -> set[str]:
+    """Return the CSI drivers of a pod's volumes, of its claims too."""
+    found = {volume.csi.driver for volume in pod.spec.volumes}
+    for kind, name in references(pod):
+        if kind == "PersistentVolumeClaim":
+            key = local_key(KINDS[kind], pod.metadata.namespace, name)
+            claim = cache.message(KINDS[kind], key, PersistentVolumeClaim)
+            bound = claim.spec.volume_name if claim is not None else ""
+            volume = cache.message(KINDS["PersistentVolume"], bound, PersistentVolume)
+            found.add(volume.spec.csi.driver if volume is not None else "")
+    return found
 
 
 def _audiences(spec: Mapping[str, Any]) -> list[str]:
