@@ -177,6 +177,8 @@ class NodeSearch:
                     yield
             except StopIteration as end:
                 found = _outcome(needs, end.value)
+            except InvalidPools:
+                continue  # It rejects only this node.
             except AllocationError:
                 return  # Filter meets the same error.
             # Devices may have been taken during the pauses.
