@@ -166,6 +166,14 @@ def test_exit_codes_may_be_all_but_some() -> None:
     assert failure_of(rule, main=0) == []
 
 
+def test_the_failed_pod_of_an_index_is_not_counted_before_its_replacement_is_seen() -> None:
+    item = job(completionMode="Indexed", completions=1, backoffLimitPerIndex=5)
+    failed = pod("a", "Failed", index=0)
+    assert not planned(item, failed, creating=[0]).status.uncounted_terminated_pods.failed
+    made = planned(item, failed, pod("b", index=0))
+    assert list(made.status.uncounted_terminated_pods.failed) == ["uid-a"]
+
+
 def test_a_pod_that_is_dropped_is_not_counted() -> None:
     item = job(completions=2, parallelism=1)
     made = planned(item, pod("a", deleted=True), dropping=["uid-a"])

@@ -31,10 +31,13 @@ class Seen(NamedTuple):
     now: float
     """Unix time."""
 
+    def active_indexes(self) -> Indexes:
+        """Return the indexes of active pods."""
+        return Indexes.of(pod.completion for pod in self.active if pod.completion >= 0)
+
     def taken(self) -> Indexes:
         """Return the indexes of active pods, and of pods on their way."""
-        here = (pod.completion for pod in self.active if pod.completion >= 0)
-        return Indexes.of((*here, *(each for each in self.creating if each >= 0)))
+        return self.active_indexes() | Indexes.of(each for each in self.creating if each >= 0)
 
 
 def is_indexed(job: Job) -> bool:
@@ -55,7 +58,10 @@ class JobPods:
         self.ok, self.failed_indexes = self.stored_ok, Indexes()
         self.succeeded = self.failed = 0
         self.delayed: dict[int, OwnedPod] = {}
-        """By index: the failed pod that stays until it is replaced."""
+        """By index: the failed pod that stays until its replacement is seen.
+
+        It has the number of failures, which would be lost if the creation failed.
+        """
         self._judged: dict[str, Failure] = {}
         self._count()
 
@@ -110,7 +116,9 @@ class JobPods:
         self.failed_indexes = before | Indexes.of(
             pod.completion for pod in failed if self._ends_its_index(pod)
         )
-        done = self.ok | self.failed_indexes | self._seen.taken() if failed else Indexes()
+        if not failed:
+            return
+        done = self.ok | self.failed_indexes | self._seen.active_indexes()
         for pod in failed:
             if pod.completion in done:
                 continue
