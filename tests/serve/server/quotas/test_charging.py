@@ -9,14 +9,22 @@ import pytest
 
 from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
-from podsched.api.objects import AnyObject, ConfigMap, PersistentVolumeClaim, Pod, ResourceQuota
+from podsched.api.objects import (
+    AnyObject,
+    ConfigMap,
+    Lease,
+    PersistentVolumeClaim,
+    Pod,
+    ResourceQuota,
+)
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.quotas.recount import QUOTA
 from podsched.serve.store.errors import Unavailable
-from podsched.serve.store.protocol import Put, Write
+from podsched.serve.store.protocol import Put, Write, WriteOutcome
+from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import pod, quota
 from support.api_world import World
@@ -60,6 +68,12 @@ def claim(name: str, storage_class: str, size: str) -> PersistentVolumeClaim:
     item.spec.access_modes.append("ReadWriteOnce")
     item.spec.storage_class_name = storage_class
     item.spec.resources.requests["storage"] = size
+    return item
+
+
+def lease(name: str) -> Lease:
+    item = Lease()
+    item.metadata.name, item.metadata.namespace = name, "default"
     return item
 
 
@@ -259,6 +273,24 @@ async def test_claims_are_charged_for_their_storage_also_by_class(world: World) 
     assert outcomes[0] == outcomes[2] == ""
     assert f"requested: {gold}=2Gi, used: {gold}=1Gi, limited: {gold}=2Gi" in outcomes[1]
     assert await used(world) == {"requests.storage": "6Gi", gold: "1Gi"}
+
+
+async def test_a_transaction_keeps_to_the_operations_that_etcd_permits(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Lease has two conditions; a group leaves 127 for the widest of its writes."""
+    write_many, widths = MemoryStore.write_many, [0]
+
+    async def measured(store: MemoryStore, writes: Sequence[Write]) -> list[WriteOutcome]:
+        widths.extend(max(len(write.compares), len(write.ops)) for write in writes)
+        return await write_many(store, writes)
+
+    await world.core.creator.create(quota(pods="4"))
+    await seen(world.core)
+    monkeypatch.setattr(MemoryStore, "write_many", measured)
+    outcomes = await create(world.core, *(lease(f"lease-{number}") for number in range(100)))
+    assert created(outcomes) == 100
+    assert max(widths) <= 127
 
 
 async def test_a_namespace_without_quota_takes_the_ordinary_way(world: World) -> None:

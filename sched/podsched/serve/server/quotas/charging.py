@@ -37,6 +37,9 @@ from podsched.v1.api_pb2 import Fence
 _MAX_ITEMS, _MAX_BYTES = 64, 500_000
 #: Max quotas of a namespace, which all change in that transaction.
 MAX_QUOTAS = 32
+#: Max compares or ops of the objects in it: those that etcd permits in a nested transaction, less
+#: those of the quotas and the fence.
+_MAX_WIDTH = 127 - MAX_QUOTAS - 1
 #: Attempts of a transaction while other servers charge the same quotas.
 _MAX_ROUNDS = 64
 
@@ -222,12 +225,15 @@ def _take(queue: deque[_Waiting]) -> list[_Waiting]:
     """Remove and return the items of the next transaction: one fence, each name once."""
     batch: list[_Waiting] = []
     names: set[tuple[str, str]] = set()
-    size = 0
+    size = width = 0
     while queue and len(batch) < _MAX_ITEMS:
         waiting = queue[0]
         name = waiting.new.kind.name, waiting.new.key
         size += len(waiting.new.value)
-        if batch and (size > _MAX_BYTES or name in names or waiting.fence != batch[0].fence):
+        width += max(len(waiting.new.compares), len(waiting.new.ops))
+        if batch and (size > _MAX_BYTES or width > _MAX_WIDTH):
+            break
+        if batch and (name in names or waiting.fence != batch[0].fence):
             break
         # What has exclusive keys is alone: those of two might be the same, and there may be many.
         if batch and (waiting.new.exclusive or batch[0].new.exclusive):
