@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
 
 from podsched.api.etcd_keys import object_key
@@ -97,3 +101,66 @@ async def test_the_oldest_events_make_room() -> None:
     assert len(names) <= 10
     assert "default/e19" in names
     await core.stop()
+
+
+def event_about(number: int) -> Event:
+    """Each about another pod: a source may report only so much about one."""
+    item = event(f"e{number}")
+    item.involved_object.name = f"pod-{number}"
+    return item
+
+
+@asynccontextmanager
+async def servers(count: int) -> AsyncIterator[list[ServerCore]]:
+    """Servers on one store, where 10 Events are permitted."""
+    store, settings = MemoryStore(), ServerSettings(max_events=10)
+    cores = [ServerCore(settings, store.session()) for _ in range(count)]
+    for core in cores:
+        await core.start()
+    yield cores
+    for core in cores:
+        await core.stop()
+
+
+async def test_several_servers_remove_no_event_twice_and_keep_to_the_number() -> None:
+    async with servers(3) as cores:
+        for number in range(90):
+            await cores[number % 3].creator.create(event_about(number))
+            for core in cores:
+                await core.reflector.wait_until_fresh()
+        assert len(cores[0].cache.objects(KINDS["Event"])) == 10
+
+
+async def test_servers_that_remove_the_same_events_at_once_make_up_for_it() -> None:
+    async with servers(3) as cores:
+        for number in range(0, 90, 3):
+            await asyncio.gather(
+                *(core.creator.create(event_about(number + at)) for at, core in enumerate(cores))
+            )
+            for core in cores:
+                await core.reflector.wait_until_fresh()
+        assert len(cores[0].cache.objects(KINDS["Event"])) <= 15
+
+
+async def test_an_event_that_was_created_again_is_not_the_oldest() -> None:
+    async with servers(1) as (core,):
+        for number in range(11):
+            await core.creator.create(event_about(number))
+            await core.reflector.wait_until_fresh()
+        deletion = DeleteRequest(kind="Event", namespace="default", name="e1")
+        await core.deleter.delete(deletion)
+        await core.reflector.wait_until_fresh()
+        for number in (1, 11):
+            await core.creator.create(event_about(number))
+            await core.reflector.wait_until_fresh()
+        assert "default/e1" in core.cache.objects(KINDS["Event"])
+
+
+async def test_the_oldest_event_can_be_deleted_and_created_again_at_once() -> None:
+    """Its removal would be of the same write, which cannot also put its key."""
+    async with servers(1) as (core,):
+        for number in range(10):
+            await core.creator.create(event_about(number))
+        await core.reflector.wait_until_fresh()
+        await core.deleter.delete(DeleteRequest(kind="Event", namespace="default", name="e0"))
+        await core.creator.create(event_about(0))

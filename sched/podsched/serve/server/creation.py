@@ -322,9 +322,10 @@ def _rename(message: AnyObject, new_uid: Callable[[], str]) -> bool:
 def _with_room(expiry: EventExpiry, items: list[_Item]) -> list[_Item]:
     """Return the items, with operations that remove the oldest Events if there are too many."""
     events = [at for at, item in enumerate(items) if item.new.kind is EVENT]
-    removals = expiry.make_room(len(events)) if events else []
-    for at, removal in zip(events, removals, strict=False):
-        items[at] = items[at]._replace(new=items[at].new._replace(also=(removal,)))
+    removals = expiry.make_room([items[at].new.key for at in events]) if events else []
+    for number, at in enumerate(events):
+        also = tuple(removals[number :: len(events)])
+        items[at] = items[at]._replace(new=items[at].new._replace(also=also))
     return items
 
 

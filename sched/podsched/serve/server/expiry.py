@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from podsched.api.etcd_keys import object_key
@@ -28,6 +28,8 @@ from podsched.serve.store.errors import StoreError
 from podsched.serve.store.protocol import Delete, Store
 
 EVENT = KINDS["Event"]
+#: Max removals by the write of a new Event, whose width they and its put make up (``GroupLimits``).
+REMOVALS: Final = 7
 #: Leases within one TTL.
 _BUCKETS = 10
 #: Size of a bucket, and seconds in which it gains a token.
@@ -57,7 +59,8 @@ class EventExpiry:
         self._lease = 0
         self._granted = 0.0
         self._granting = asyncio.Lock()
-        self._oldest: deque[str] = deque()
+        #: Keys and create revisions.
+        self._oldest: deque[tuple[str, int]] = deque()
 
     async def lease(self) -> int:
         """Return the lease for an event written now, granting one if needed. Raises ApiError."""
@@ -76,24 +79,29 @@ class EventExpiry:
         """Drop the current lease, which expired in etcd; the next event gets a new one."""
         self._lease = 0
 
-    def make_room(self, added: int) -> list[Delete]:
-        """Return the deletions of the oldest events to be made when ``added`` new ones are stored.
+    def make_room(self, added: Sequence[str]) -> list[Delete]:
+        """Return the deletions of the oldest events to be made when these new ones are stored.
 
-        They keep the number of events at the maximum. Other servers may delete the same ones, which
-        has no effect.
+        At most REMOVALS for each. They keep the number of events at the maximum. Other servers may
+        delete the same ones, which has no effect and is made good later.
         """
-        excess = len(self._cache.objects(EVENT)) + added - self._most
+        present = self._cache.objects(EVENT)
+        excess = len(present) + len(added) - self._most
         if excess <= 0:
             return []
         if len(self._oldest) < excess:
-            entries = sorted(self._cache.objects(EVENT).values(), key=lambda entry: entry.created)
+            entries = sorted(present.values(), key=lambda entry: entry.created)
             # More than needed now, because sorting all events for each call would be slow.
-            self._oldest = deque(entry.key for entry in entries[: max(excess * 4, 1000)])
-        return [
-            # Each goes with the write of a new Event, so there are at most as many as ``added``.
-            Delete(object_key(EVENT, self._oldest.popleft()))
-            for _ in range(min(excess, added, len(self._oldest)))
-        ]
+            oldest = entries[: max(excess * 4, 1000)]
+            self._oldest = deque((entry.key, entry.created) for entry in oldest)
+        new, removals = set(added), list[Delete]()
+        while self._oldest and len(removals) < min(excess, len(added) * REMOVALS):
+            key, created = self._oldest.popleft()
+            entry = present.get(key)
+            # Else it is gone, or another one has its name or will have it.
+            if entry is not None and entry.created == created and key not in new:
+                removals.append(Delete(object_key(EVENT, key)))
+        return removals
 
 
 class EventRates:
