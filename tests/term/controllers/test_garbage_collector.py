@@ -206,6 +206,22 @@ def test_in_the_foreground_nothing_that_does_not_block_holds_the_owner(
     assert not names(world, "ReplicaSet")
 
 
+@pytest.mark.parametrize("policy", ["Foreground", "Orphan"])
+def test_a_dependent_that_comes_after_the_others_stays_until_its_owner_is_gone(
+    world: ControllerWorld, policy: str
+) -> None:
+    held = replica_set("rs")
+    held.metadata.finalizers.append("example.com/hold")
+    world.mark(world.put(held), policy)
+    world.settle()
+    world.put(owned("late"))
+    world.settle()
+    assert [r.name for r in world.pod("default/late").metadata.owner_references] == ["rs"]
+    world.remove("ReplicaSet", "default/rs")
+    world.settle()
+    assert not names(world)
+
+
 def test_a_dependent_with_dependents_is_deleted_in_the_foreground_too(
     world: ControllerWorld,
 ) -> None:

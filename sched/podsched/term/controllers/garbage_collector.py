@@ -78,7 +78,12 @@ class GarbageCollector(QueueController):
             self._queue.update(self._dependents.of(before.uid))
         ref = Ref(event.kind, event.key)
         self._index(ref, _owners_of(before), _owners_of(after))
-        if after is not None and after.HasField("deletion_timestamp") and _policy_of(after):
+        if after is None or not after.HasField("deletion_timestamp"):
+            return
+        if not _policy_of(after):
+            # If finalizers of others keep it, it counts as an owner again, as in Kubernetes.
+            self._waiting.pop(after.uid, None)
+        else:
             if after.uid not in self._waiting:
                 self._waiting[after.uid] = ref
                 self._queue.update(self._dependents.of(after.uid))
