@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -39,6 +40,8 @@ class Silent(Calls):
 @pytest.fixture(autouse=True)
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api_client, "Calls", Silent)
+    while under_way.acquire(blocking=False):
+        pass
 
 
 def outcome_in_a_thread(call: Callable[[], object]) -> tuple[threading.Thread, list[str]]:
@@ -91,3 +94,18 @@ def test_calls_that_begin_while_the_client_is_closed_fail_or_are_made() -> None:
 def test_what_was_closed_may_be_closed_again() -> None:
     with Client("nowhere:1") as client:
         client.close()
+
+
+def test_ctrl_c_ends_a_watch_that_waits_for_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = Future.result
+
+    def interrupted(*_: Any) -> Any:
+        monkeypatch.setattr(Future, "result", result)
+        assert under_way.acquire(timeout=LONG)
+        raise KeyboardInterrupt
+
+    with Client("nowhere:1") as client:
+        changes = client.watch(["pods"])
+        monkeypatch.setattr(Future, "result", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            next(changes)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from podsched.serve.client.api_client import ApiClient, ClientOptions
 
@@ -37,13 +37,13 @@ def _iterating(
 
     @wraps(method)
     def iterate(client: Client, /, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
-        items = method(client._client, *args, **kwargs)
+        items = _Items(method(client._client, *args, **kwargs))
         try:
             while True:
-                yield client._run(_next(items))
+                yield client._run(items.next())
         finally:
             if not client._closed:
-                client._run(items.aclose())
+                client._run(items.close())
 
     return iterate
 
@@ -151,5 +151,20 @@ async def _close(client: ApiClient) -> None:
     await loop.shutdown_asyncgens()
 
 
-async def _next(items: AsyncIterator[_T]) -> _T:
-    return await anext(items)
+class _Items(Generic[_T]):
+    """The items of an async generator."""
+
+    def __init__(self, items: AsyncGenerator[_T, None]) -> None:
+        self._items = items
+        self._waiting: asyncio.Task[Any] | None = None
+
+    async def next(self) -> _T:
+        self._waiting = asyncio.current_task()
+        return await anext(self._items)
+
+    async def close(self) -> None:
+        # Ctrl-C ends the caller of ``next``, but not ``next`` itself.
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.cancel()
+            await asyncio.wait([self._waiting])
+        await self._items.aclose()
