@@ -164,6 +164,31 @@ async def test_nothing_is_left_of_a_node_that_is_deleted(world: World) -> None:
     assert not (await world.store.range(BOUND)).kvs
 
 
+async def test_nothing_is_left_of_a_node_deleted_through_a_server_that_bound_nothing(
+    world: World,
+) -> None:
+    first, _ = await side_by_side(world)
+    assert await bind(world, first, "a", "worker-1", await revision(world)) == "bound"
+    assert (await world.store.range(BOUND)).kvs
+    other = await world.another()
+    await other.deleter.delete(v1.DeleteRequest(kind="Node", name="worker-1"))
+    assert not (await world.store.range(BOUND)).kvs
+
+
+async def test_nothing_is_left_of_a_node_that_loses_its_last_finalizer(world: World) -> None:
+    held = node("held")
+    held.metadata.finalizers.append("example.com/drain")
+    await world.core.creator.create(held)
+    first, _ = await side_by_side(world)
+    assert await bind(world, first, "a", "held", await revision(world)) == "bound"
+    assert (await world.store.range(BOUND)).kvs
+    await world.core.deleter.delete(v1.DeleteRequest(kind="Node", name="held"))
+    patch = b'{"metadata": {"finalizers": null}}'
+    request = v1.PatchRequest(kind="Node", name="held", merge_patch=patch)
+    await world.core.registry.patch([request], None)
+    assert not (await world.store.range(BOUND)).kvs
+
+
 async def test_what_was_decided_about_a_node_that_was_created_again_is_refused(
     world: World,
 ) -> None:

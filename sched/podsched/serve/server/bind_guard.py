@@ -29,7 +29,9 @@ from collections.abc import Mapping
 from podsched.api.etcd_keys import SCHEDULERS, bound_key, object_key, term_key
 from podsched.api.kinds import KINDS
 from podsched.serve.server import errors
+from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.mutations import Mutation, Step
 from podsched.serve.store.errors import StoreError
 from podsched.serve.store.protocol import (
     Compare,
@@ -47,7 +49,7 @@ from podsched.v1.api_pb2 import Binding, Fence
 #: Entry in the list for schedulers that bind without a lock.
 UNLOCKED = "-"
 
-_NODE = KINDS["Node"]
+NODE = KINDS["Node"]
 #: A lock enters the list once in a cluster's life; this many lost races indicate a bug.
 _ATTEMPTS = 16
 
@@ -129,7 +131,7 @@ class BindGuard:
         notice its bindings if it has a fence.
         """
         node = binding.node_name
-        there = Compare.exists(object_key(_NODE, node))
+        there = Compare.exists(object_key(NODE, node))
         if fence is None:
             return (there,), ()
         listed = Compare.mod_revision_is(SCHEDULERS, self._revision)
@@ -162,7 +164,7 @@ class BindGuard:
         return (listed,), () if alone else (Put(bound_key(node, UNLOCKED), b""),)
 
     def update_list(self, current: Mapping[str, KeyValue | None]) -> None:
-        """Update the copy of the list after a failed binding without a lock, for a retry.
+        """Update the copy of the list after a write that compares it has failed, for a retry.
 
         current: the present values of the compared keys.
         """
@@ -176,9 +178,9 @@ class BindGuard:
         current: the present values of the compared keys.
         """
         node = binding.node_name
-        present = current.get(object_key(_NODE, node))
+        present = current.get(object_key(NODE, node))
         if present is None:
-            return errors.not_found(_NODE, node)
+            return errors.not_found(NODE, node)
         if SCHEDULERS in current:
             self._learn(current[SCHEDULERS])
         if fence is not None and fence.lock not in self._locks:
@@ -193,8 +195,15 @@ class BindGuard:
                 return errors.overtaken(node, why, kv.mod_revision)
         return None
 
-    def removals_of_node(self, node: str) -> tuple[WriteOp, ...]:
-        """Return the removals of a deleted node's keys, for the write that deletes the node."""
-        if len(self._locks) <= 1:
-            return ()
-        return tuple(Delete(bound_key(node, lock)) for lock in self._locks)
+    def with_node_keys(self, mutation: Mutation) -> Mutation:
+        """Return a mutation of a node that also removes the node's keys if it removes the node."""
+
+        def change(entry: Entry) -> Step | None:
+            step = mutation.change(entry)
+            if step is None or step.value is not None:
+                return step
+            listed = Compare.mod_revision_is(SCHEDULERS, self._revision)
+            keys = [Delete(bound_key(entry.key, lock)) for lock in self._locks]
+            return step._replace(compares=(*step.compares, listed), ops=(*step.ops, *keys))
+
+        return mutation._replace(change=change, refusal=self.update_list)

@@ -94,10 +94,10 @@ class ServerCore:
         self.compactor = Compactor(store, settings.compaction_interval_seconds)
         self.etcd = EtcdMonitor(store, settings.etcd_quota_bytes)
         growth = GrowthCharging(quotas, self.quota_recounter, now=now)
-        writes = GuardedWrites(storage, sources, addresses, expiry, self.cache)
+        writes = GuardedWrites(storage, sources, addresses, expiry, guard, self.cache)
         self.registry = Registry(storage, sources, growth, writes, now=now)
         self.rewriter = Rewriter(sources, growth, writes, now=now)
-        self.deleter = Deleter(storage, self.lister, guard, self.namespaces, writes, now=now)
+        self.deleter = Deleter(storage, self.lister, self.namespaces, writes, now=now)
         self.pods = PodOperations(storage, self.cache, self.reflector, guard, now=now)
         self._has_built_in = False
         self.authorizer = Authorizer(self.cache, lambda: self._has_built_in)

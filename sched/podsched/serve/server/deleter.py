@@ -13,7 +13,6 @@ from podsched.serve.server import errors
 from podsched.serve.server.access.object_checks import check_own
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.admission import check_deletable
-from podsched.serve.server.bind_guard import BindGuard
 from podsched.serve.server.deletion import (
     can_be_removed,
     check_preconditions,
@@ -43,7 +42,6 @@ class Deleter:
         self,
         storage: ObjectStorage,
         lister: Lister,
-        guard: BindGuard,
         namespaces: Namespaces,
         writes: GuardedWrites,
         *,
@@ -51,7 +49,6 @@ class Deleter:
     ) -> None:
         self._storage = storage
         self._lister = lister
-        self._guard = guard
         self._namespaces = namespaces
         self._writes = writes
         self._now = now
@@ -180,7 +177,4 @@ class Deleter:
         if entry.kind is NAMESPACE and entry.is_readable():
             return namespace_deletion_step(entry, self._now(), emptied=emptied)
         asked = request.grace_period_seconds if request.HasField("grace_period_seconds") else None
-        step = deletion_step(entry, asked, self._now(), request.propagation_policy)
-        if step is not None and step.value is None and entry.kind.name == "Node":
-            return step._replace(ops=self._guard.removals_of_node(entry.key))
-        return step
+        return deletion_step(entry, asked, self._now(), request.propagation_policy)

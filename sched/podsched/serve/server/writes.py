@@ -1,8 +1,8 @@
 """Writes changes of objects with the keys of what the objects have for themselves alone.
 
-These are the addresses and ports of Services (``service_addresses``) and the devices of claims
-(``device_guard``). Whatever changes or removes objects for a client writes through this. A changed
-Event lives on for another TTL (``expiry``).
+These are the addresses and ports of Services (``service_addresses``), the devices of claims
+(``device_guard``) and what bindings put for a node (``bind_guard``). Whatever changes or removes
+objects for a client writes through this. A changed Event lives on for another TTL (``expiry``).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from podsched.api.reasons import StatusReason
 from podsched.serve.server import errors
 from podsched.serve.server.admission_sources import AdmissionSources
+from podsched.serve.server.bind_guard import NODE, BindGuard
 from podsched.serve.server.device_guard import with_device_keys
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
@@ -32,12 +33,14 @@ class GuardedWrites:
         sources: AdmissionSources,
         addresses: ServiceAddresses,
         expiry: EventExpiry,
+        guard: BindGuard,
         cache: WatchCache,
     ) -> None:
         self._storage = storage
         self._sources = sources
         self._addresses = addresses
         self._expiry = expiry
+        self._guard = guard
         self._cache = cache
 
     async def change(
@@ -65,6 +68,8 @@ class GuardedWrites:
     def _guarded(self, mutation: Mutation, fence: Fence | None, lease: int | ApiError) -> Mutation:
         if mutation.kind is EVENT:
             return _with_lease(mutation, lease)
+        if mutation.kind is NODE:
+            return self._guard.with_node_keys(mutation)
         return self._addresses.guarded(with_device_keys(mutation, fence, self._cache))
 
 
