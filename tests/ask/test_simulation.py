@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 
 from podsched.api.manifest import to_manifest
-from podsched.ask.simulation import BadScenario, open_scenarios, simulate, simulate_lines
+from podsched.ask.simulation import (
+    GATED,
+    BadScenario,
+    open_scenarios,
+    simulate,
+    simulate_lines,
+)
 from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
@@ -19,6 +25,7 @@ from podsched.framework.status import Code
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.registry import factories
 from support.engine_world import node, pod
+from support.gangs import gang
 
 
 def scenario(identity: str = "s", **parts: Any) -> dict[str, Any]:
@@ -59,6 +66,22 @@ class FailsOn:
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         raise ValueError("broken")
+
+
+def test_a_pod_counts_for_the_gang_that_it_completes() -> None:
+    group, [first, last] = gang("train", 2, 2)
+    objects = [to_manifest(item) for item in (node("a"), group)]
+    alone = simulate(scenario(objects=objects, pod=to_manifest(last)), factories())
+    assert alone["outcome"] == GATED
+    objects.append(to_manifest(first))
+    assert simulate(scenario(objects=objects, pod=to_manifest(last)), factories())["best"] == ["a"]
+
+
+def test_the_first_pod_of_a_group_in_labels_is_a_group() -> None:
+    labels = {"kueue.x-k8s.io/pod-group-name": "train", "kueue.x-k8s.io/queue-name": "q"}
+    first = pod("p", labels=labels)
+    found = simulate(scenario(pod=to_manifest(first)), factories())
+    assert found["outcome"] == "Schedulable"
 
 
 def failing_at(point: str) -> dict[str, Any]:

@@ -148,7 +148,11 @@ def _read(scenario: Mapping[str, Any]) -> tuple[Cache, PodInfo]:
     pending.metadata.uid = pending.metadata.uid or "uid-pending"
     for claim in make_claims(pending, cache.cluster):
         cache.apply("ResourceClaim", None, claim)
-    return cache, make_pod_info(pending, cache.classes)
+    info = make_pod_info(pending, cache.classes)
+    if info.group and not info.node_name and info.key not in cache.cluster.pods:
+        cache.apply("Pod", None, pending)  # A group counts its members.
+        info = cache.cluster.pods[info.key]
+    return cache, info
 
 
 def _gated(plugin: str, status: Status) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from podsched.ask.whatif.evacuation import Scenario, play
+from podsched.ask.whatif.world import pods_on
+from support.gangs import gang
 from support.whatif_world import node, owned, world
 
 SMALL = {"cpu": "2", "pods": "9"}
@@ -19,6 +21,17 @@ def test_what_a_lost_node_gives_up_does_not_go_to_one_that_is_being_drained() ->
     made = world([node("a"), node("b"), node("c"), owned("web-0", "a"), owned("web-1", "b")])
     report = play(made, Scenario(remove=["a"], drain=["b"]))
     assert {move.to_node for move in report.moves} == {"c"}
+
+
+def test_new_members_of_a_gang_are_placed_together_with_those_that_wait() -> None:
+    group, members = gang("train", 3, 3)
+    made = world([node("a"), group, members[0], owned("another", cpu="1")])
+    report = play(made, Scenario(pods=members[1:]))
+    assert [(one.pod.name, one.node_name) for one in report.outcomes] == [
+        ("train-1", "a"),
+        ("train-2", "a"),
+    ]
+    assert sorted(pod.name for pod in pods_on(made, "a")) == ["train-0", "train-1", "train-2"]
 
 
 def test_moved_pods_are_placed_before_new_ones() -> None:

@@ -250,5 +250,5 @@ def play(world: World, scenario: Scenario) -> Report:
     waiting = world.pending() if scenario.pending else []
     moves = lose(world, scenario.remove, budgets) + drain(world, scenario.drain, budgets)
     waiting += [world.changes.submit(pod) for pod in scenario.pods]
-    outcomes, preempted = schedule_all(world, waiting)
-    return Report(moves + preempted, outcomes)
+    outcomes, preempted = schedule_all(world, [*waiting, *world.waiting_with(waiting)])
+    return Report(moves + preempted, outcomes[: len(waiting)])

@@ -116,6 +116,14 @@ class World:
         ours = self.profiles.is_ours
         return self.profiles.in_queue_order(p for p in waiting if ours(p.pod) and not p.terminating)
 
+    def waiting_with(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
+        """Return the pending pods that are decided together with these: of the same groups."""
+        given = {pod.uid for pod in pods}
+        groups = {pod.group for pod in pods if pod.group}
+        if not groups:
+            return []
+        return [p for p in self.pending() if p.group in groups and p.uid not in given]
+
     def schedule(self, pods: Sequence[PodInfo], *, preempt: bool = True) -> list[Outcome]:
         """Schedule pods one after another in this order.
 

@@ -54,6 +54,10 @@ class QueueWorld(World):
         made._others = [one for one in objects if not isinstance(one, (Pod, Node, *_WRITTEN))]
         return made
 
+    def waiting_with(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
+        """Return none, as all that waits has its turn anyway."""
+        return []
+
     def schedule(self, pods: Sequence[PodInfo], *, preempt: bool = True) -> list[Outcome]:
         """Schedule pods beside all others that wait, which may preempt as in the cluster."""
         there = {pod.uid: pod for pod in self.pods()}
