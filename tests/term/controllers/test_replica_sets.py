@@ -272,6 +272,16 @@ def test_an_orphan_that_matches_is_adopted(world: ControllerWorld) -> None:
     assert len(pods(world)) == 2  # adopted, and one deleted as too many
 
 
+def test_an_orphan_that_two_owners_select_counts_for_one(world: ControllerWorld) -> None:
+    world.put(bound_pod("orphan", "n1", app="web"))
+    for name in ("a", "b"):
+        item = replica_set(name, replicas=1)
+        item.spec.selector.match_labels["app"] = item.spec.template.metadata.labels["app"] = "web"
+        world.put(item)
+    world.wait(5)
+    assert sorted(map(controlled, pods(world))) == [["a"], ["b"]]
+
+
 def test_an_owner_replaced_during_its_search_adopts_the_pods_that_had_been_searched() -> None:
     world = ControllerWorld()
     controller = ReplicaSetController(world, world, world)

@@ -228,10 +228,14 @@ class PodsOfOwners:
         found = index.asking_for(labels) if index is not None else {}
         return [owner for owner, selector in found.items() if selector.matches(labels)]
 
-    def selects(self, key: str, pod: Pod) -> bool:
-        """Return whether an owner that exists selects a pod."""
-        selector = self._selectors[key.partition("/")[0]].items[key]
-        return selector.matches(pod.metadata.labels)
+    def may_adopt(self, owner: str, key: str, pod: Pod) -> bool:
+        """Return whether an owner selects a pod that no other owner is adopting.
+
+        Of two waiting writes the later would replace the other, and both would count the pod.
+        """
+        owners = self.owners_for(pod)
+        others = (self._uids[other] for other in owners if other != owner)
+        return owner in owners and not any(key in self.of(uid).creating for uid in others)
 
     def _record_of(self, key: str, pod: Pod, owner_key: str) -> OwnedPod:
         index = self._selectors.get(pod.metadata.namespace)

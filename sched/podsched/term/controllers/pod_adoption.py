@@ -50,9 +50,11 @@ class PodAdoption:
         for pod_key in list(islice(owned.adoptable, MOST_AT_ONCE)):
             del owned.adoptable[pod_key]
             pod = find(self._pods.objects, Pod, pod_key)
+            if pod is None or not _is_free(pod):
+                continue
             # A Job counts pods that have finished, too; a ReplicaSet replaces them.
-            is_wanted = pod is not None and (bool(finalizer) or not is_finished(pod))
-            if pod is not None and is_wanted and _is_free(pod) and self._pods.selects(key, pod):
+            is_wanted = bool(finalizer) or not is_finished(pod)
+            if is_wanted and self._pods.may_adopt(key, pod_key, pod):
                 self._adopt(pod_key, pod, owner, finalizer)
         strangers = [
             pod
