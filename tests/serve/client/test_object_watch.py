@@ -46,6 +46,25 @@ async def test_what_exists_comes_first_and_then_its_changes() -> None:
     assert streams.asked == [(0, True), (7, False)], "it goes on where the connection broke"
 
 
+async def test_what_is_gone_when_a_broken_list_begins_again_is_deleted() -> None:
+    end = RawWatchResponse(revision=7, bookmark=True, initial_events_end=True)
+    streams = Streams(
+        (
+            [RawWatchResponse(events=[raw(v1.ADDED, "a"), raw(v1.ADDED, "b")])],
+            Unavailable("gone"),
+        ),
+        ([RawWatchResponse(events=[raw(v1.ADDED, "b")]), end], Unavailable("gone")),
+        ([RawWatchResponse(events=[raw(v1.ADDED, "c")], revision=9)], Compacted("")),
+    )
+    assert await watched(streams) == [
+        (ChangeType.ADDED, "a", 0),
+        (ChangeType.ADDED, "b", 0),
+        (ChangeType.ADDED, "b", 0),
+        (ChangeType.DELETED, "a", 0),
+        (ChangeType.ADDED, "c", 9),
+    ]
+
+
 async def test_a_watch_that_continues_after_one_of_several_changes_gets_the_rest() -> None:
     both = [raw(v1.ADDED, "a"), raw(v1.ADDED, "b")]
     streams = Streams(([RawWatchResponse(events=both, revision=9)], Compacted("")))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from podsched.api.kinds import find_kind, unwrap
-from podsched.api.objects import AnyObject
+from podsched.api.kinds import find_kind, kind_of, unwrap
+from podsched.api.objects import AnyObject, object_key
 from podsched.lib.backoff import Backoff
 from podsched.lib.list_watch import list_and_watch
 from podsched.serve.client.errors import Unavailable
@@ -56,7 +56,8 @@ def watch_objects(
     """Yield the changes of kinds forever; reconnect and resume after a broken connection.
 
     kinds: "Pod", "pods", "po". from_revision: changes after this revision, that of a ``Listing``;
-    0: first the existing objects, then changes. Close the iterator to end the watch.
+    0: first the existing objects, then changes. If the connection breaks in between, existing
+    objects come again, and those that are gone as DELETED. Close the iterator to end the watch.
 
     Raises UnknownKindError, and ClientErrors: Compacted when the server no longer has the changes,
     so that everything must be listed again.
@@ -70,11 +71,24 @@ def watch_objects(
         send_initial_events=not from_revision,
     )
 
+    #: The existing objects that have come, until all have.
+    existing: dict[tuple[str, str], AnyObject] = {}
+
     async def stream() -> AsyncGenerator[Change | None, None]:
+        missing = dict(existing)
         async with aclosing(client.watch_stream(request)) as responses:
             async for response in responses:
                 yield None
+                if response.revision:  # 0 while existing objects come
+                    for gone in missing.values():
+                        yield Change(ChangeType.DELETED, gone, request.from_revision)
+                    missing.clear()
+                    existing.clear()
                 for change in _changes(response, request.from_revision):
+                    if not response.revision:
+                        key = (kind_of(change.object).name, object_key(change.object))
+                        existing[key] = change.object
+                        missing.pop(key, None)
                     yield change
                 if response.revision:
                     request.from_revision = response.revision
