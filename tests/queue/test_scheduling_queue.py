@@ -589,6 +589,14 @@ def test_the_end_of_a_nomination_wakes_pods_of_no_higher_priority(change: str) -
     assert places == ["active", "active", "unschedulable"]
 
 
+def test_the_end_of_its_own_nomination_does_not_wake_a_pod() -> None:
+    queue = queue_of({"Permit": [ClusterEventWithHint(POD_DELETE)]})
+    nominee = pod("nominee", nominated="n1")
+    rejected_pod(queue, nominee, "Permit")
+    queue.update(nominee, pod("nominee", nominee.cls), 5.0)
+    assert queue.place(nominee.uid) == "unschedulable"
+
+
 def test_binding_a_nominated_pod_wakes_no_pod() -> None:
     queue = queue_of({"Fit": [ClusterEventWithHint(POD_DELETE)]})
     rejected_pod(queue, pod("a"), "Fit")

@@ -272,11 +272,18 @@ class SchedulingQueue:
         """Wake pods that could not use a node because this pod was nominated to it.
 
         For pods of no higher priority, filtering counts a nominated pod as if it were on its node.
-        So for these pods the end of the nomination is like the deletion of an assigned pod.
+        So for these pods the end of the nomination is like the deletion of an assigned pod. Not for
+        the pod itself: kube-scheduler wakes it too, and a pod that Permit rejects would be tried
+        and rejected in a loop.
         """
         if pod.nominated_node_name:
             self.move_all_to_active_or_backoff(
-                ASSIGNED_POD_DELETE, pod.pod, None, now, max_priority=pod.priority
+                ASSIGNED_POD_DELETE,
+                pod.pod,
+                None,
+                now,
+                max_priority=pod.priority,
+                except_uids={pod.uid},
             )
 
     def _put(self, new: PodInfo, event: ClusterEvent, now: float) -> None:
