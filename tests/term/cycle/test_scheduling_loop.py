@@ -304,6 +304,28 @@ async def test_a_waiting_pods_node_is_published_as_its_nomination() -> None:
         assert world.nodes_of("a") == [""]
 
 
+async def test_a_pod_rejected_before_its_nomination_is_seen_keeps_none() -> None:
+    """Though its status says already why: it was rejected for the same reason before."""
+    world = world_of_nodes(n1="4")
+
+    def wait_briefly(pod: PodInfo) -> PermitResult:
+        asyncio.get_running_loop().call_soon(reject)
+        return PermitResult(Status(Code.WAIT), timeout=60)
+
+    def reject() -> None:
+        [waiting] = world.state.waiting
+        waiting.reject("Script", "not today")
+
+    world.script.on_permit = wait_briefly
+    async with world.running():
+        await world.pod_and_wait("a")
+        world.node("n2")
+        await asyncio.sleep(10)
+        assert world.log.count("Script.unreserve a") == 2
+        assert world.stored("a").status.nominated_node_name == ""
+        assert not world.state.cache.nominator.node_of("uid-a")
+
+
 async def test_waiting_too_long_gives_the_place_back_and_wakes_who_was_in_the_way() -> None:
     world = world_of_nodes(n1="4")
     world.script.on_permit = lambda pod: PermitResult(

@@ -102,6 +102,10 @@ class FailureHandler(TermPart):
             self.requeue(assignment.queued, set(), set())
             self._activator.activate([pod])
         else:
+            if assignment.published:
+                # The informer may not have shown the pod with its node yet, so the report of the
+                # failure would not know that there is something to clear.
+                self._reports.write_nomination(pod, "")
             self._return_to_queue(assignment, status)
             # The gate lets a unit's pods pass whenever the unit is tried, so it has to wait itself.
             # Without this, a pod whose binding failed was tried 200 times a second.

@@ -134,6 +134,7 @@ class WaitingCycles(TermPart):
         kube-scheduler does so before any work of PreBind (NominatedNodeNameForExpectation); here,
         pods whose PreBind only writes are bound without it.
         """
+        assignment.published = True
         self._reports.write_nomination(assignment.pod, assignment.node_name)
 
     def _waits(self, assignment: Assignment, event: tuple[str, str] | None) -> None:

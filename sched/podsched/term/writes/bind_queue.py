@@ -90,6 +90,8 @@ class Assignment:
     annotations: Mapping[str, str] | None = None
     #: Tolerations that the pod gets before it is bound.
     tolerations: Sequence[v1.Toleration] = ()
+    #: Whether the node was written to the pod's status before Bind.
+    published: bool = False
 
     @property
     def pod(self) -> PodInfo:
