@@ -250,7 +250,7 @@ async def bind_as_kubernetes(world: World, name: str, node: str) -> None:
     """Bind a new pod without a lock, as schedulers do over Kubernetes' API."""
     await world.core.creator.create(pod(name))
     request = v1.Binding(namespace="default", name=name, node_name=node)
-    await world.core.pods.bind_like_kubernetes(request, lambda _: None)
+    await world.core.pods.bind_like_kubernetes(request, {})
 
 
 async def test_a_leader_notices_what_was_bound_without_a_lock(world: World) -> None:

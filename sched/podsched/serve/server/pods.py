@@ -14,13 +14,13 @@ from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import Pod, PodCondition, timestamp
-from podsched.api.validation.meta import validate_annotations
+from podsched.api.validation.meta import validate_annotations, validate_labels
 from podsched.api.validation.place import Place
 from podsched.serve.server import errors
 from podsched.serve.server.access.object_checks import check_own
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.bind_guard import BindGuard
-from podsched.serve.server.binding import PodChange, bind_step, check_conditions, status_step
+from podsched.serve.server.binding import bind_step, check_conditions, status_step
 from podsched.serve.server.budgets import budgets_of, more_than_one, spend
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.deletion import check_preconditions, deletion_step
@@ -95,24 +95,33 @@ class PodOperations:
         return await self._storage.mutate_planned(planned, fence, dry_run=dry_run)
 
     async def bind_like_kubernetes(
-        self, binding: Binding, add_metadata: PodChange, *, version: str = "", dry_run: bool = False
+        self,
+        binding: Binding,
+        labels: Mapping[str, str],
+        *,
+        version: str = "",
+        dry_run: bool = False,
     ) -> Entry:
         """Bind a pod as Kubernetes' binding subresource does: the node need not exist.
 
         Kubernetes' schedulers have no fence, so none is required; podsched's own leaders notice
-        these bindings (``bind_guard``). add_metadata: adds the binding's labels and annotations;
-        version: the resourceVersion that the pod must have, "" for any. Raises ApiError.
+        these bindings (``bind_guard``). labels: added to those of the pod; version: the
+        resourceVersion that the pod must have, "" for any. Raises ApiError.
         """
         _check_binding(binding)
+        _check_labels(binding.name, labels)
         now = timestamp(self._now(), whole=True)
         if not dry_run:
             await self._guard.admit(None)
         node_known = self._cache.get(NODE, binding.node_name) is not None
 
+        def add_labels(pod: Pod) -> None:
+            pod.metadata.labels.update(labels)
+
         def change(entry: Entry) -> Step | None:
             if version not in ("", current := str(entry.revision)):
                 raise errors.precondition(POD, binding.name, "ResourceVersion", version, current)
-            step = bind_step(entry, binding, now, fenced=False, add_metadata=add_metadata)
+            step = bind_step(entry, binding, now, fenced=False, add_metadata=add_labels)
             if step is None or not node_known:  # other schedulers do not use an unknown node
                 return step
             compares, ops = self._guard.unlocked_conditions(binding.node_name)
@@ -245,6 +254,17 @@ def _check_binding(binding: Binding, *, fenced: bool = True) -> None:
     at("revision").least(binding.revision)
     if at.errors:
         raise errors.invalid_fields(POD, binding.name, at.errors)
+
+
+def _check_labels(name: str, labels: Mapping[str, str]) -> None:
+    """Raise ApiError for labels of a binding with which no later change of the pod would be valid.
+
+    Kubernetes stores them.
+    """
+    at = Place("metadata.labels")
+    validate_labels(at, labels)
+    if at.errors:
+        raise errors.invalid_fields(POD, name, at.errors)
 
 
 def _check_eviction(request: EvictRequest) -> None:

@@ -63,6 +63,28 @@ async def test_a_binding_without_a_node_is_a_failure_of_the_server(
     assert (response.status, response.json["message"]) == (500, "target.name: Required value")
 
 
+@pytest.mark.parametrize(
+    ("metadata", "field"),
+    [
+        ({"labels": {"a b": "c"}}, "metadata.labels"),
+        ({"labels": {"a": "b c"}}, "metadata.labels"),
+        ({"annotations": {"a b": "c"}}, "metadata.annotations"),
+        ({"annotations": {"a": "x" * (1 << 20)}}, "metadata.annotations"),
+    ],
+    ids=["key of a label", "value of a label", "key of an annotation", "size"],
+)
+async def test_a_binding_with_what_no_pod_may_have_is_refused(
+    world: World, kube: KubeClient, metadata: dict[str, object], field: str
+) -> None:
+    """Every later change of the pod would be invalid."""
+    await world.core.creator.create(pod("a"))
+    binding = to("worker-1") | {"metadata": {"name": "a", **metadata}}
+    refused = await kube.request("POST", f"{PODS}/a/binding", binding)
+    assert refused.status == 422, refused.json
+    assert f'Pod "a" is invalid: {field}: ' in refused.json["message"]
+    assert "nodeName" not in (await kube.get(f"{PODS}/a")).json["spec"]
+
+
 async def test_an_eviction_removes_the_pod(world: World, kube: KubeClient) -> None:
     await world.core.creator.create(pod("a"))
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from podsched.api import codec
@@ -10,7 +9,7 @@ from podsched.api.columns import replicas
 from podsched.api.field_errors import invalid
 from podsched.api.kinds import KINDS
 from podsched.api.node_labels import REGION, ZONE
-from podsched.api.objects import AnyObject, LabelSelector, Pod
+from podsched.api.objects import AnyObject, LabelSelector
 from podsched.api.selectors import compile_selector, from_labels
 from podsched.serve.server import errors
 from podsched.serve.server.access.rights import rights
@@ -66,33 +65,23 @@ class Subresources:
             name=str(metadata.get("name") or ""),
             uid=str(metadata.get("uid") or ""),
             node_name=str(node["name"]),
+            annotations=_texts(metadata, "annotations"),
         )
         version = str(metadata.get("resourceVersion") or "")
-        add_metadata = self._metadata_change(binding, metadata)
+        labels = _texts(metadata, "labels") | self._places(binding.node_name)
         try:
             await self._core.pods.bind_like_kubernetes(
-                binding, add_metadata, version=version, dry_run=dry
+                binding, labels, version=version, dry_run=dry
             )
         except ApiError as error:
             raise _of_binding(target, binding, error) from None
         return Answer(encode(_SUCCESS), 201)
 
-    def _metadata_change(
-        self, binding: v1.Binding, metadata: dict[str, Any]
-    ) -> Callable[[Pod], None]:
-        """Return a function that adds a binding's labels, annotations and the node's topology."""
-        node = self._core.cache.get(KINDS["Node"], binding.node_name)
+    def _places(self, node_name: str) -> dict[str, str]:
+        """Return the labels that a pod gets with its node, of the node's topology."""
+        node = self._core.cache.get(KINDS["Node"], node_name)
         labels = node.message.metadata.labels if node is not None else {}
-        place = {key: labels[key] for key in _PLACES if key in labels}
-        given = {name: metadata.get(name) for name in ("labels", "annotations")}
-
-        def add_metadata(pod: Pod) -> None:
-            for name, values in given.items():
-                for key, value in values.items() if isinstance(values, dict) else ():
-                    getattr(pod.metadata, name)[str(key)] = str(value)
-            pod.metadata.labels.update(place)
-
-        return add_metadata
+        return {key: labels[key] for key in _PLACES if key in labels}
 
     async def evict(self, target: Target, request: Request) -> Answer:
         """Evict a pod if its disruption budget permits."""
@@ -154,6 +143,10 @@ def _check_right(target: Target, name: str) -> None:
     """Raise ApiError unless the caller may: who may not is not told which namespaces exist."""
     kind = target.resource.kind
     rights().check("create", kind, target.namespace, name, target.subresource)
+
+
+def _texts(metadata: dict[str, Any], name: str) -> dict[str, str]:
+    return {key: str(value) for key, value in member(metadata, name).items()}
 
 
 def _check_target(node: dict[str, Any]) -> None:
