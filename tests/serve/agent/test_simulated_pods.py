@@ -57,12 +57,8 @@ def bound(name: str, age: int, phase: str = "Pending") -> Pod:
     return made
 
 
-@pytest.mark.looptime
-async def test_of_the_pods_that_wait_when_the_agent_starts_the_oldest_come_first() -> None:
-    pods = [bound("a", 1), bound("b", -3600), bound("c", 60), bound("d", 1, "Running")]
-    world = Cluster(node(), *pods)
-    timers = Timers(lambda: NOW)
-    simulated = SimulatedPods(
+def simulated_pods(world: Cluster, timers: Timers) -> SimulatedPods:
+    return SimulatedPods(
         cast(Any, world),
         cast(Any, world),
         AgentSettings(),
@@ -71,6 +67,14 @@ async def test_of_the_pods_that_wait_when_the_agent_starts_the_oldest_come_first
         AgentMetrics(MetricRegistry()),
         DISABLED,
     )
+
+
+@pytest.mark.looptime
+async def test_of_the_pods_that_wait_when_the_agent_starts_the_oldest_come_first() -> None:
+    pods = [bound("a", 1), bound("b", -3600), bound("c", 60), bound("d", 1, "Running")]
+    world = Cluster(node(), *pods)
+    timers = Timers(lambda: NOW)
+    simulated = simulated_pods(world, timers)
     for item in pods:
         key = f"default/{item.metadata.name}"
         simulated.changed(Event(EventType.ADDED, "Pod", key, None, item))
@@ -82,3 +86,20 @@ async def test_of_the_pods_that_wait_when_the_agent_starts_the_oldest_come_first
     await asyncio.sleep(1)
     running.cancel()
     assert world.written == ["c runs", "a fails", "b fails"]
+
+
+@pytest.mark.looptime
+async def test_of_a_pod_that_is_gone_no_time_is_left() -> None:
+    pod = bound("a", 1, "Running")
+    pod.metadata.annotations["podsched.io/run-seconds"] = "60"
+    world = Cluster(node(), pod)
+    world.synced.set()
+    clock = asyncio.get_running_loop().time
+    timers = Timers(lambda: NOW + clock())
+    simulated, handled = simulated_pods(world, timers), list[str]()
+    simulated.changed(Event(EventType.ADDED, "Pod", "default/a", None, pod))
+    simulated.changed(Event(EventType.DELETED, "Pod", "default/a", pod, None))
+    running = asyncio.create_task(timers.run(world.synced, lambda _, key: handled.append(key)))
+    await asyncio.sleep(100)
+    running.cancel()
+    assert not handled

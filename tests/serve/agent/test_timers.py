@@ -24,3 +24,23 @@ async def test_what_becomes_due_while_the_agent_lists_again_is_handled_afterward
     await asyncio.sleep(0.5)
     assert handled == ["default/web"]
     running.cancel()
+
+
+@pytest.mark.looptime
+async def test_an_object_is_handled_at_the_earliest_of_its_times() -> None:
+    """It sets the next time then; each change of a pod sets a time, too."""
+    timers = Timers(asyncio.get_running_loop().time)
+    synced = asyncio.Event()
+    synced.set()
+    handled: list[str] = []
+    for at in (9, 3, 5):
+        timers.set("Pod", "default/web", timers.now() + at)
+    timers.set("Node", "n1", timers.now() + 4)
+    timers.set("Pod", "default/gone", timers.now() + 4)
+    timers.drop("Pod", "default/gone")
+    running = asyncio.create_task(
+        timers.run(synced, lambda kind, key: handled.append(f"{kind} {key} {timers.now():.0f}"))
+    )
+    await asyncio.sleep(20)
+    assert handled == ["Pod default/web 3", "Node n1 4"]
+    running.cancel()

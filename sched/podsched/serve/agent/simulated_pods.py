@@ -70,6 +70,7 @@ class SimulatedPods:
             self._admission.add_running(key, new)
         if new is None:
             self._first_seen.forget(key)
+            self._timers.drop("Pod", key)
             self.statuses.drop(key)
             self.removals.drop(key)
         elif after:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 from collections.abc import Callable
 from contextlib import suppress
 
+from podsched.lib.due_times import DueTimes
 from podsched.serve.client import errors
 from podsched.serve.client.errors import Conflict, NotFound
 from podsched.telemetry.logs import get_logger
@@ -18,18 +18,22 @@ _RETRY_CONFLICT, _RETRY_ERROR = 0.2, 10.0
 
 
 class Timers:
-    """A heap of times, each with the kind and key of an object. now: Unix time in seconds."""
+    """A time for each of many objects, by kind and key. now: Unix time in seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
-        self._heap: list[tuple[float, str, str]] = []
+        self._due = DueTimes()
         self._earlier = asyncio.Event()
 
     def set(self, kind: str, key: str, at: float) -> None:
-        """Handle an object at this time; other times of the object stay."""
-        heapq.heappush(self._heap, (at, kind, key))
-        if self._heap[0][0] == at:
+        """Handle an object at this time, or earlier if that is set; later times are dropped."""
+        self._due.advance(f"{kind}/{key}", at)
+        if self._due.next_time() == at:
             self._earlier.set()
+
+    def drop(self, kind: str, key: str) -> None:
+        """Do not handle an object again."""
+        self._due.discard(f"{kind}/{key}")
 
     def answered(self, kind: str, key: str, _: object, result: v1.BatchResult) -> None:
         """Handle an object again after a failed write, once its new state should have arrived."""
@@ -52,11 +56,10 @@ class Timers:
             # It lists again after a gap in the history; pods that are to start wait for that.
             await synced.wait()
             self._earlier.clear()
-            now = self.now()
-            while self._heap and self._heap[0][0] <= now:
-                _, kind, key = heapq.heappop(self._heap)
+            for due, _ in self._due.pop_due(self.now()):
+                kind, _, key = due.partition("/")
                 handle(kind, key)
-            left = self._heap[0][0] - self.now() if self._heap else None
+            at = self._due.next_time()
             with suppress(TimeoutError):
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(at - self.now() if at is not None else None):
                     await self._earlier.wait()
