@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import chain
@@ -172,14 +172,24 @@ class Cycle:
         self._blocking = {entry.workload.key for entry in self._entries}
         self.has_taken = False
         """Whether a head of this cycle has taken quota or victims, so that later ones may retry."""
-        for workload in heads:
-            queue = snapshot.queues[workload.queue]
-            assignment, victims = nominate(snapshot, queue, workload, rules)
-            entry = _entry(workload, queue, assignment, victims)
-            if assignment.mode is not Mode.FIT and not victims:
-                entry.lacks = lacks(snapshot, workload, rules)
-            self._entries.append(entry)
+        self._entries += map(self._nominated, heads)
         self.taken = Taken(snapshot)
+
+    def _nominated(self, workload: Workload) -> Entry:
+        """Return a head with its own flavors and victims."""
+        snapshot, rules, queue = self._snapshot, self._rules, self._snapshot.queues[workload.queue]
+        assignment, victims = nominate(snapshot, queue, workload, rules)
+        has_none = assignment.mode is not Mode.FIT and not victims
+        if has_none and workload.tried and not assignment.untried:
+            # What stood in its way on the first flavors may be gone. Unlike in Kueue they are tried
+            # once more now: a release that comes later may be one of other quotas.
+            entry = self._nominated(replace(workload, tried=()))
+            entry.workload, entry.untried = workload, False
+            return entry
+        entry = _entry(workload, queue, assignment, victims)
+        if has_none:
+            entry.lacks = lacks(snapshot, workload, rules)
+        return entry
 
     def turns(self) -> Iterable[Entry]:
         """Return the heads in order; call ``take`` for each before the next is requested."""
@@ -262,10 +272,10 @@ class Cycle:
         Returns whether it fits then.
         """
         nominated = {(name, resource): flavor for name, resource, flavor in entry.assignment.choice}
-        taken = self.taken
+        taken, workload = self.taken, replace(entry.workload, tried=())
         with self._snapshot.without(taken.victims.values()), taken.in_place_of_victims():
             entry.assignment, entry.victims = nominate(
-                self._snapshot, entry.queue, entry.workload, self._rules, nominated
+                self._snapshot, entry.queue, workload, self._rules, nominated
             )
         entry.mode, entry.message = entry.assignment.mode, entry.assignment.message
         # What it lacked was counted before earlier heads took theirs: now any release may help.

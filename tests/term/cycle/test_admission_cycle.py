@@ -284,6 +284,23 @@ async def test_a_unit_is_tried_again_without_what_another_head_kept_in_one_cycle
         assert bound(world) == ["fits", "holder"]
 
 
+async def test_a_unit_gets_a_flavor_that_another_head_kept_when_it_was_first_tried() -> None:
+    """``hopeless`` keeps five GPUs of ``red`` for one cycle, and of ``blue`` there are too few."""
+    world = TermWorld()
+    big_node(world, "n", of={GPU: "20"})
+    flavor(world, "red")
+    flavor(world, "blue")
+    cluster_queue(world, "a", None, {"red": {"gpu": 10}}, cohort="all")
+    both = {"red": {"gpu": 0}, "blue": {"gpu": 1}}
+    cluster_queue(world, "b", None, both, cohort="all")
+    async with world.running():
+        await job_and_wait(world, "holder", "a", gpu=5)
+    job(world, "hopeless", "a", 1, gpu=8)
+    job(world, "fits", "b", gpu=4)
+    async with TermWorld(cluster=world.cluster).running(seconds=2) as world:
+        assert bound(world) == ["fits", "holder"]
+
+
 async def test_a_gang_starts_with_fewer_pods_where_evictions_would_free_quota_but_no_nodes() -> (
     None
 ):
