@@ -77,7 +77,7 @@ def test_a_head_that_another_one_stands_in_the_way_of_goes_on_with_its_next_flav
     assert entries["first"].admitted
     assert entries["late"].requeue is Requeue.FAILED_AFTER_NOMINATION
     assert entries["late"].untried
-    assert entries["late"].assignment.tried == ({"cpu": 1},)
+    assert entries["late"].assignment.tried == {"main": {"cpu": 1}}
 
 
 def test_heads_that_do_not_borrow_come_first() -> None:

@@ -35,7 +35,7 @@ def assign(
     lent: int = 0,
     fungibility: Fungibility = Fungibility(),
     outcome: tuple[Outcome, int] = (Outcome.NO_CANDIDATES, 0),
-    tried: tuple[dict[str, int], ...] = (),
+    tried: dict[str, dict[str, int]] | None = None,
 ) -> Assignment:
     """Return the flavors in a queue of CPU quotas by flavor; another one lends the same of each."""
     resources = frozenset(("cpu", "pods")) if "pods" in quotas else frozenset(("cpu",))
@@ -48,7 +48,7 @@ def assign(
     snapshot = Snapshot([queue, lender], (), FLAVORS)
     for name, amount in (used or {}).items():
         snapshot.add_usage("q", {FlavorResource(name, "cpu"): amount})
-    workload = Workload("w", pod_sets, tried=tried)
+    workload = Workload("w", pod_sets, tried=tried or {})
     return Assigner(snapshot, queue, workload, lambda *_: outcome).assign()
 
 
@@ -125,7 +125,7 @@ def test_preemption_is_preferred_to_borrowing_if_it_is_to_be(
 def test_a_search_goes_on_after_the_flavors_that_were_tried() -> None:
     assignment = assign(pods(1), quotas={"one": 1000, "two": 1000, "spot": 1000})
     assert assignment.untried
-    assert assignment.tried == ({"cpu": 1},)
+    assert assignment.tried == {"main": {"cpu": 1}}
     assert not assign(pods(1), quotas={"one": 1000}).untried
 
 
@@ -134,7 +134,7 @@ def test_pod_sets_that_share_their_flavors_go_on_where_the_last_search_ended() -
     both = PodSet("leader", 1, {}, group="all"), PodSet("workers", 1, {"cpu": 1000}, group="all")
     quotas, searches = {"one": 1000, "two": 1000}, list[Assignment]()
     for _ in range(2):
-        tried = searches[-1].tried if searches else ()
+        tried = searches[-1].tried if searches else None
         searches.append(assign(*both, quotas=quotas, tried=tried))
     assert [each.pod_sets[1].flavors["cpu"].flavor for each in searches] == ["one", "two"]
 
@@ -158,6 +158,15 @@ def test_a_pod_set_that_a_search_did_not_reach_gets_a_flavor_in_the_next_one() -
     assert chosen(first) == [{"cpu": "one"}, {}]
     second = assign(*three, quotas=quotas, tried=first.tried)
     assert chosen(second) == [{"cpu": "two"}, {"cpu": "one"}, {"cpu": "one"}]
+
+
+def test_each_pod_set_goes_on_with_its_own_flavors_in_whatever_order_they_are_grouped() -> None:
+    """``b`` has tried both flavors, and those of the group only the first one."""
+    sets = pods(1, "a", group="g"), pods(3, "b"), pods(1, "c", group="g")
+    first = assign(*sets, quotas={"one": 2000, "two": 3000})
+    assert first.tried == {"a": {"cpu": 1}, "b": {"cpu": 0}, "c": {"cpu": 1}}
+    second = assign(*sets, quotas={"one": 3000, "two": 2000}, tried=first.tried)
+    assert chosen(second) == [{"cpu": "two"}, {"cpu": "two"}, {"cpu": "one"}]
 
 
 def test_taints_and_labels_keep_pods_from_a_flavor() -> None:

@@ -163,12 +163,12 @@ class Assignment:
         return any(one.next_index for pods in self.pod_sets for one in pods.flavors.values())
 
     @property
-    def tried(self) -> tuple[dict[str, int], ...]:
+    def tried(self) -> dict[str, dict[str, int]]:
         """By pod set and resource, the index of the flavor that the next search starts with."""
-        return tuple(
-            {resource: one.next_index for resource, one in pods.flavors.items()}
+        return {
+            pods.name: {resource: one.next_index for resource, one in pods.flavors.items()}
             for pods in self.pod_sets
-        )
+        }
 
     @property
     def message(self) -> str:

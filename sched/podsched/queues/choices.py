@@ -27,7 +27,7 @@ def fitting(
 ) -> Iterator[Assignment]:
     """Yield the choices that have room in quota, in the order of the queue."""
     queue = replace(queue, preemption=Preemption())
-    left: Workload | None = replace(workload, tried=())
+    left: Workload | None = replace(workload, tried={})
     while left is not None:
         assignment, _ = nominate(snapshot, queue, left, rules)
         if assignment.mode is not Mode.FIT:
@@ -56,7 +56,7 @@ def fitting_by_set(
     """
     if len(workload.pod_sets) < 2:
         return
-    queue, workload = replace(queue, preemption=Preemption()), replace(workload, tried=())
+    queue, workload = replace(queue, preemption=Preemption()), replace(workload, tried={})
     node = snapshot.node(queue.name)
     room = Counter({key: node.available(key) for key in queue.quotas})
     most = min(_MOST_CHOICES, _MOST_CHOSEN // len(workload.pod_sets))

@@ -183,7 +183,7 @@ class Cycle:
         if has_none and workload.tried and not assignment.untried:
             # What stood in its way on the first flavors may be gone. Unlike in Kueue they are tried
             # once more now: a release that comes later may be one of other quotas.
-            entry = self._nominated(replace(workload, tried=()))
+            entry = self._nominated(replace(workload, tried={}))
             entry.workload, entry.untried = workload, False
             return entry
         entry = _entry(workload, queue, assignment, victims)
@@ -272,7 +272,7 @@ class Cycle:
         Returns whether it fits then.
         """
         nominated = {(name, resource): flavor for name, resource, flavor in entry.assignment.choice}
-        taken, workload = self.taken, replace(entry.workload, tried=())
+        taken, workload = self.taken, replace(entry.workload, tried={})
         with self._snapshot.without(taken.victims.values()), taken.in_place_of_victims():
             entry.assignment, entry.victims = nominate(
                 self._snapshot, entry.queue, workload, self._rules, nominated

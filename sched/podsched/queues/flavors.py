@@ -150,7 +150,7 @@ class _Search:
     ) -> None:
         self._assigner = assigner
         self._group = group
-        self._members = members
+        self._pod_sets = [assigner.workload.pod_sets[index] for index in members]
         self._resource = resource
         self.reasons: list[str] = []
         """Why flavors do not fit; none if the best one fits."""
@@ -168,8 +168,9 @@ class _Search:
         names = self._group.flavors
         # The pod sets of a group share their flavor, so each that requests the resource says what
         # was tried. The last search may have ended before it reached them.
-        known = enumerate(assigner.workload.tried)
-        tried = [of for index, of in known if index in self._members and self._resource in of]
+        known = assigner.workload.tried
+        of_members = (known.get(pods.name, {}) for pods in self._pod_sets)
+        tried = [of for of in of_members if self._resource in of]
         first = tried[0][self._resource] if tried else 0
         index = first - 1
         for index in range(first, len(names)):
@@ -207,7 +208,7 @@ class _Search:
     def _unsuitable(self, name: str) -> str | None:
         """Return why the pods cannot use a flavor, whatever its quota."""
         assigner = self._assigner
-        pod_sets = [assigner.workload.pod_sets[index] for index in self._members]
+        pod_sets = self._pod_sets
         if assigner.nominated is not None and not any(
             assigner.nominated.get((pods.name, self._resource)) == name for pods in pod_sets
         ):

@@ -174,7 +174,7 @@ class Workload:
     """The quota that it uses. An entry of 0 counts as using that flavor and resource."""
     shape: Hashable = None
     """Equal for workloads that can be admitted under the same conditions; None: not known."""
-    tried: tuple[Mapping[str, int], ...] = ()
+    tried: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By pod set and resource, the index of the flavor that the search tries first."""
     refused: frozenset[str] = frozenset()
     """Flavors that the search leaves out, because the pods do not fit on their nodes."""

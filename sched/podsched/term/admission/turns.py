@@ -206,7 +206,7 @@ class Turns:
         *,
         parked: bool = False,
         alone: bool = False,
-        tried: tuple[Mapping[str, int], ...] = (),
+        tried: Mapping[str, Mapping[str, int]] | None = None,
         lacks: Lacks = None,
     ) -> None:
         """Put a head back that was not admitted.
@@ -220,7 +220,7 @@ class Turns:
         if self.workloads.get(key) is not workload:
             return  # It has changed or gone since it was popped.
         shape = None if alone else workload.shape
-        workload = self.workloads[key] = replace(workload, tried=tried, shape=shape)
+        workload = self.workloads[key] = replace(workload, tried=tried or {}, shape=shape)
         if parked:
             self._parked[key] = None
         pending = self.pending[name]

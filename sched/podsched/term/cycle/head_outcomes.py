@@ -68,7 +68,7 @@ class HeadOutcomes(TermPart):
     def wait_for_quota(self, cycle: Cycle, entry: Entry) -> None:
         """Put back a head that has too little quota."""
         workload, reason = entry.workload, entry.requeue
-        tried = entry.assignment.tried if entry.untried else ()
+        tried = entry.assignment.tried if entry.untried else None
         if not tried:
             self._admission.reservations.withdraw(workload.key)
         if reason is Requeue.FAILED_AFTER_NOMINATION and not cycle.has_taken:
