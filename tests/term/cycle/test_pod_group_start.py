@@ -17,6 +17,7 @@ from podsched.framework.plugin import PermitResult
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, unschedulable
 from podsched.serve.client.errors import Unavailable
+from podsched.term.cycle.follow_up import FollowUp
 from podsched.term.cycle.pod_group_start import GroupStart
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2
@@ -256,6 +257,81 @@ async def test_members_wait_for_one_that_permit_holds_and_go_with_it() -> None:
         assert bound(world) == []
         world.script.on_permit = lambda pod: PermitResult()
         await asyncio.sleep(3)
+        assert bound(world) == ["a", "b"]
+        world.check()
+
+
+def waits_at_permit(world: TermWorld, *names: str) -> None:
+    """Let Permit hold these pods for ten minutes."""
+    world.script.on_permit = lambda pod: (
+        PermitResult(Status(Code.WAIT), timeout=600.0) if pod.name in names else PermitResult()
+    )
+
+
+@pytest.mark.parametrize("waiting", ["ab", "a"])
+async def test_a_preempted_member_takes_all_along_at_once_while_others_wait(waiting: str) -> None:
+    world = world_of_nodes(n1="1", n2="2")
+    waits_at_permit(world, *waiting)
+    async with world.running():
+        gang(world, "a", min_count=2)
+        add(world, "b", cpu="2")
+        await asyncio.sleep(1)
+        assert len(world.state.cache.assumed) == 2
+        world.pod("important", cpu="2", priority=10)
+        await asyncio.sleep(5)
+        assert bound(world) == ["important"]
+        assert world.stored("b"), "it is not evicted"
+        world.check()
+
+
+@pytest.mark.parametrize("waiting", ["ab", "a"])
+async def test_a_deleted_member_takes_all_along_at_once_while_others_wait(waiting: str) -> None:
+    world = world_of_nodes(n1="2")
+    waits_at_permit(world, *waiting)
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(1)
+        world.cluster.delete("Pod", "default/b")
+        await world.pod_and_wait("other", cpu="2", seconds=5)
+        assert bound(world) == ["other"]
+        assert world.scheduled("a").message.endswith("removed" if waiting == "a" else "removed.")
+        world.check()
+
+
+async def test_a_member_that_the_gang_does_not_need_frees_its_room_while_others_wait() -> None:
+    world = world_of_nodes(n1="3")
+    waits_at_permit(world, "a", "b", "c")
+    async with world.running():
+        gang(world, "a", "b", "c", min_count=2)
+        await asyncio.sleep(1)
+        world.cluster.delete("Pod", "default/c")
+        await world.pod_and_wait("other", seconds=5)
+        assert bound(world) == ["other"]
+        for pod in world.state.waiting:
+            pod.allow("Script")
+        await asyncio.sleep(1)
+        assert bound(world) == ["a", "b", "other"]
+        world.check()
+
+
+async def test_a_member_that_waits_is_undone_when_its_wait_ends_if_the_cycle_of_its_gang_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = world_of_nodes(n1="2")
+    permit, failures = FollowUp.permit, ["once"]
+
+    def failing(self: FollowUp, *args: Any) -> bool:
+        if args[1].pod.name == "b" and failures:
+            raise RuntimeError(failures.pop())
+        return permit(self, *args)
+
+    monkeypatch.setattr(FollowUp, "permit", failing)
+    waits_at_permit(world, "a")
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(1)
+        world.script.on_permit = lambda pod: PermitResult()
+        await asyncio.sleep(700)
         assert bound(world) == ["a", "b"]
         world.check()
 

@@ -48,9 +48,12 @@ class WaitingPod:
         if not self._timers:
             self._decide(SUCCESS)
 
-    def reject(self, plugin: str, why: str) -> None:
-        """Reject the pod on behalf of a plugin; ``why`` is the reason's text."""
-        self._decide(Status(Code.UNSCHEDULABLE, (why,), plugin))
+    def reject(self, plugin: str, why: str) -> bool:
+        """Reject the pod on behalf of a plugin; return False if its wait is already over.
+
+        ``why`` is the reason's text.
+        """
+        return self._decide(Status(Code.UNSCHEDULABLE, (why,), plugin))
 
     def preempt(self, plugin: str, why: str) -> bool:
         """Reject the pod in favour of a preemptor; return False if its wait is already over.

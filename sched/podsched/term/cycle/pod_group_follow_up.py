@@ -97,6 +97,8 @@ class PodGroupFollowUp(TermPart):
             else:
                 self._fail(decision, decided)
             self._activator.activate_wanted(decision.state)
+        if decided.start is not None:
+            decided.start.all_asked()
         if not result.status.ok and group.key in self._group_outcomes.binding:
             self._taking_back.begin(group, result.status)
         self._group_outcomes.decided(group, result.status)

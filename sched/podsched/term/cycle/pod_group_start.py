@@ -47,15 +47,18 @@ class GroupStart:
     """One start of a group. Implements ``GroupMember``.
 
     ``scheduled``: members that had a node before. ``undecided``: placed members at Permit or
-    PreBind. ``unbound``: members whose binding has no outcome yet.
+    PreBind, by uid. ``members``: those that passed both. ``asked``: whether Permit was called for
+    all. ``lost``: whether too few are left. ``unbound``: members whose binding has no outcome yet.
     """
 
     owner: GroupStarts
     group: PodGroup
     scheduled: int
-    undecided: int
+    undecided: dict[str, Assignment]
     members: list[Assignment] = field(default_factory=list)
     refused: list[tuple[Assignment, Status]] = field(default_factory=list)
+    asked: bool = False
+    lost: bool = False
     unbound: int = 0
     over: bool = False
 
@@ -69,12 +72,26 @@ class GroupStart:
         return bool(self.group.uid) and not self.scheduled and self.min_count > 1
 
     def ready(self, assignment: Assignment) -> None:
-        self.members.append(assignment)
+        del self.undecided[assignment.pod.uid]
+        self._add(assignment)
         self._decided()
 
     def rejected(self, assignment: Assignment, status: Status) -> None:
-        self.refused.append((assignment, status))
+        if self.undecided.pop(assignment.pod.uid, None) is None:
+            # It was ready, and waited for the others.
+            self.members.remove(assignment)
+            del self.owner.ready[assignment.pod.uid]
+        if self.lost:
+            self._add(assignment)
+        else:
+            self.refused.append((assignment, status))
         self._decided()
+
+    def all_asked(self) -> None:
+        """Note that Permit was called for all members; some may wait there, or in PreBind."""
+        self.asked = True
+        if self.undecided:
+            self._decided()
 
     def bound(self, assignment: Assignment) -> None:
         self._has_outcome()
@@ -90,23 +107,45 @@ class GroupStart:
         self.owner.failures.undo_all([*self.refused, *others])
         self._forget_members()
 
+    def abandon(self) -> None:
+        """Leave all members to the caller, except those at Permit or PreBind."""
+        self.over = True
+        self._forget_members()
+
+    def _add(self, assignment: Assignment) -> None:
+        self.members.append(assignment)
+        self.owner.ready[assignment.pod.uid] = assignment
+
     def _decided(self) -> None:
-        self.undecided -= 1
-        if self.undecided:
+        if self.over:
+            self.give_up(error("the cycle of its pod group failed"))
             return
-        if self.refused and self.scheduled + len(self.members) < self.min_count:
-            cause = self.refused[0][1]
-            message = REASON_OTHER_FAILED.format(cause.message)
-            rejected = cause.code.rejects
-            self.give_up(unschedulable(message).by(cause.plugin) if rejected else error(message))
+        # Not before, so that members that are rejected at once are undone together.
+        if self.undecided and not self.asked:
+            return
+        left = self.scheduled + len(self.members) + len(self.undecided)
+        if self.refused and left < self.min_count:
+            self._lose()
             return
         refused, self.refused = self.refused, []
         for assignment, status in refused:
             self.owner.failures.undo(assignment, status)
-        if self.members:
+        if self.members and not self.undecided:
             # Set only now: members that were undone above have no binding, so they must not count.
             self.unbound = len(self.members)
             self.owner.bind(self)
+
+    def _lose(self) -> None:
+        """End the waits of the members that have one, and undo all together after that."""
+        cause = self.refused[0][1]
+        message = REASON_OTHER_FAILED.format(cause.message)
+        if self.undecided:
+            if not self.lost:
+                self.lost = True
+                self.owner.end_waits(self, message)
+            return
+        rejected = cause.code.rejects
+        self.give_up(unschedulable(message).by(cause.plugin) if rejected else error(message))
 
     def _has_outcome(self) -> None:
         self.unbound -= 1
@@ -117,6 +156,7 @@ class GroupStart:
 
     def _forget_members(self) -> None:
         """Drop the assignments. They refer to this start; only the collector frees such cycles."""
+        self.owner.forget_ready(self.members)
         self.members, self.refused = [], []
 
 
@@ -135,6 +175,8 @@ class GroupStarts(TermPart):
         self._term = parts.fence.term
         self._binding = binding
         self._taking_back = taking_back
+        #: By uid, the members that wait for the other members of their starts.
+        self.ready = binding.waiting.ready
         #: By key, the starts that wait until the group's record is written.
         self._recording: dict[str, list[GroupStart]] = {}
         #: By key, the number of starts whose bindings have no outcome yet.
@@ -146,13 +188,23 @@ class GroupStarts(TermPart):
 
     def begin(self, group: PodGroup, scheduled: int, placed: Sequence[Assignment]) -> GroupStart:
         """Begin the start of a group whose members were assumed."""
-        start = GroupStart(self, group, scheduled, len(placed))
+        start = GroupStart(self, group, scheduled, {one.pod.uid: one for one in placed})
         for assignment in placed:
             assignment.group = start
         return start
 
+    def end_waits(self, start: GroupStart, why: str) -> None:
+        """End Permit and PreBind of the members of a gang that cannot start any more."""
+        for uid in start.undecided:
+            self._binding.waiting.cancel(uid, why)
+
+    def forget_ready(self, members: Sequence[Assignment]) -> None:
+        for assignment in members:
+            self.ready.pop(assignment.pod.uid, None)
+
     def bind(self, start: GroupStart) -> None:
         """Bind the members of a start; a gang that may end up partly bound is recorded first."""
+        self.forget_ready(start.members)
         key = start.group.key
         if key in self._recording:
             self._recording[key].append(start)

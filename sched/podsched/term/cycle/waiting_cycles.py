@@ -72,6 +72,8 @@ class WaitingCycles(TermPart):
             ObjectTurns(),
         )
         self._cycles: dict[str, _Cycle] = {}
+        self.ready: dict[str, Assignment] = {}
+        """By uid, the pods that have passed PreBind and wait for others of their group."""
 
     def __len__(self) -> int:
         return len(self._cycles)
@@ -168,25 +170,34 @@ class WaitingCycles(TermPart):
             self._bind([assignment])
 
     def preempt(self, victim: PodInfo, plugin: str) -> bool:
-        """Return a pod at Permit or PreBind to the queue, because ``plugin`` needs its place.
+        """Return a pod that is not at Bind yet to the queue, because ``plugin`` needs its place.
 
-        Return False if the pod is at neither.
+        Return False if there is no such pod.
         """
         waiting = self._state.waiting.get(victim.uid)
         # At Permit the pod's wait ends; at PreBind its task is cancelled.
         if waiting is not None and waiting.preempt(plugin, PREEMPTED):
             return True
-        cycle = self._cycles.get(victim.uid)
-        if cycle is None or cycle.task.done():
-            return False
-        cycle.cancel(f"{PREEMPTED} by {plugin}")
-        return True
+        return self.cancel(victim.uid, f"{PREEMPTED} by {plugin}")
 
     def deleted(self, pod: PodInfo) -> None:
         """End the cycle of a pod that is being deleted, or was."""
         waiting = self._state.waiting.get(pod.uid)
-        cycle = self._cycles.get(pod.uid)
-        if waiting is not None:
-            waiting.reject("", REMOVED)
-        elif cycle is not None:
-            cycle.cancel(REMOVED)
+        # At Permit, the pod's wait may just be over.
+        if waiting is None or not waiting.reject("", REMOVED):
+            self.cancel(pod.uid, REMOVED)
+
+    def cancel(self, uid: str, why: str) -> bool:
+        """Cancel Permit and PreBind of a pod, or its wait for others of its group.
+
+        Return False if it is at none of these.
+        """
+        ready = self.ready.get(uid)
+        if ready is not None and ready.group is not None:
+            ready.group.rejected(ready, error(why))
+            return True
+        cycle = self._cycles.get(uid)
+        if cycle is None or cycle.task.done():
+            return False
+        cycle.cancel(why)
+        return True
