@@ -314,6 +314,49 @@ async def test_a_member_that_the_gang_does_not_need_frees_its_room_while_others_
         world.check()
 
 
+@pytest.mark.parametrize("is_allowed", [True, False])
+async def test_a_late_member_waits_for_the_gang_that_it_counts_on(is_allowed: bool) -> None:
+    world = world_of_nodes(n1="4")
+    waits_at_permit(world, "a", "b")
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(1)
+        add(world, "late", "gone")
+        await asyncio.sleep(1)
+        world.cluster.delete("Pod", "default/gone")
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        assert len(world.state.cache.assumed) == 3
+        for pod in world.state.waiting:
+            if is_allowed:
+                pod.allow("Script")
+            else:
+                pod.reject("Script", "not this one")
+        await asyncio.sleep(1)
+        assert bound(world) == (["a", "b", "late"] if is_allowed else [])
+        if is_allowed:
+            assert conditions(world) == STARTED
+        world.check()
+
+
+async def test_a_late_member_at_permit_goes_with_the_gang_that_it_counts_on() -> None:
+    world = world_of_nodes(n1="4")
+    waits_at_permit(world, "a", "b", "late")
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(1)
+        add(world, "late")
+        await asyncio.sleep(1)
+        assert len(world.state.waiting) == 3
+        waiting = world.state.waiting.get("uid-a")
+        assert waiting is not None
+        world.script.on_permit = lambda pod: PermitResult(unschedulable("not today"))
+        waiting.reject("Script", "not this one")
+        await asyncio.sleep(0.5)
+        assert len(world.state.cache.assumed) == 0
+        world.check()
+
+
 async def test_a_member_that_waits_is_undone_when_its_wait_ends_if_the_cycle_of_its_gang_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -48,12 +48,9 @@ class WaitingPod:
         if not self._timers:
             self._decide(SUCCESS)
 
-    def reject(self, plugin: str, why: str) -> bool:
-        """Reject the pod on behalf of a plugin; return False if its wait is already over.
-
-        ``why`` is the reason's text.
-        """
-        return self._decide(Status(Code.UNSCHEDULABLE, (why,), plugin))
+    def reject(self, plugin: str, why: str) -> None:
+        """Reject the pod on behalf of a plugin; ``why`` is the reason's text."""
+        self._decide(Status(Code.UNSCHEDULABLE, (why,), plugin))
 
     def preempt(self, plugin: str, why: str) -> bool:
         """Reject the pod in favour of a preemptor; return False if its wait is already over.
@@ -61,6 +58,10 @@ class WaitingPod:
         It is an error, so that the pod is tried again after its backoff without an event.
         """
         return self._decide(Status(Code.ERROR, (f"waiting on permit for pod: {why}",), plugin))
+
+    def remove(self, why: str) -> bool:
+        """Reject the pod because it is deleted; return False if its wait is already over."""
+        return self._decide(Status(Code.UNSCHEDULABLE, (why,)))
 
     def _decide(self, status: Status) -> bool:
         for timer in self._timers.values():

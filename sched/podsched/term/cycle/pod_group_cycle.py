@@ -197,7 +197,7 @@ class PodGroupCycle(TermPart):
         in_flight = {flight.pod.info.uid for flight in self._state.queue.in_flight}
         status = error(f"pod group cycle failed: {bug!r}")
         if self._decided is not None and self._decided.start is not None:
-            self._decided.start.abandon()  # The members are undone below.
+            self._decided.start.abandon(status)  # The members are undone below.
         for queued in members:
             pod = queued.info
             self._decider.discard(pod)

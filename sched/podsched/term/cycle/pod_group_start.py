@@ -48,7 +48,8 @@ class GroupStart:
 
     ``scheduled``: members that had a node before. ``undecided``: placed members at Permit or
     PreBind, by uid. ``members``: those that passed both. ``asked``: whether Permit was called for
-    all. ``lost``: whether too few are left. ``unbound``: members whose binding has no outcome yet.
+    all. ``lost``: why the start is given up. ``followers``: later starts of the group, which are
+    bound after this one. ``unbound``: members whose binding has no outcome yet.
     """
 
     owner: GroupStarts
@@ -58,7 +59,8 @@ class GroupStart:
     members: list[Assignment] = field(default_factory=list)
     refused: list[tuple[Assignment, Status]] = field(default_factory=list)
     asked: bool = False
-    lost: bool = False
+    lost: Status | None = None
+    followers: list[GroupStart] = field(default_factory=list)
     unbound: int = 0
     over: bool = False
 
@@ -81,7 +83,7 @@ class GroupStart:
             # It was ready, and waited for the others.
             self.members.remove(assignment)
             del self.owner.ready[assignment.pod.uid]
-        if self.lost:
+        if self.lost is not None:
             self._add(assignment)
         else:
             self.refused.append((assignment, status))
@@ -90,7 +92,9 @@ class GroupStart:
     def all_asked(self) -> None:
         """Note that Permit was called for all members; some may wait there, or in PreBind."""
         self.asked = True
-        if self.undecided:
+        if self.undecided and self.lost is not None:
+            self.give_up(self.lost)
+        elif self.undecided:
             self._decided()
 
     def bound(self, assignment: Assignment) -> None:
@@ -101,51 +105,53 @@ class GroupStart:
             self._has_outcome()
 
     def give_up(self, status: Status) -> None:
-        """Undo all members: rejected ones for their own reason, the others for this one."""
-        self.over = True
-        others = [(assignment, status) for assignment in self.members]
-        self.owner.failures.undo_all([*self.refused, *others])
-        self._forget_members()
+        """Undo all members: rejected ones for their own reason, the others for this one.
 
-    def abandon(self) -> None:
-        """Leave all members to the caller, except those at Permit or PreBind."""
-        self.over = True
+        The waits of members end first, so that all are undone together.
+        """
+        self.lost = status
+        self.owner.end_waits(self, status.message)
+        self._decided()
+
+    def abandon(self, status: Status) -> None:
+        """Give up; the caller undoes all members but those at Permit or PreBind."""
         self._forget_members()
+        self.undecided = self.owner.waiting_of(self)
+        self.asked = True
+        self.give_up(status)
 
     def _add(self, assignment: Assignment) -> None:
         self.members.append(assignment)
         self.owner.ready[assignment.pod.uid] = assignment
 
     def _decided(self) -> None:
-        if self.over:
-            self.give_up(error("the cycle of its pod group failed"))
-            return
         # Not before, so that members that are rejected at once are undone together.
         if self.undecided and not self.asked:
             return
+        if self.lost is not None:
+            if not self.undecided:
+                self._undo_all(self.lost)
+            return
         left = self.scheduled + len(self.members) + len(self.undecided)
         if self.refused and left < self.min_count:
-            self._lose()
+            cause = self.refused[0][1]
+            message = REASON_OTHER_FAILED.format(cause.message)
+            rejected = cause.code.rejects
+            self.give_up(unschedulable(message).by(cause.plugin) if rejected else error(message))
             return
         refused, self.refused = self.refused, []
         for assignment, status in refused:
             self.owner.failures.undo(assignment, status)
         if self.members and not self.undecided:
-            # Set only now: members that were undone above have no binding, so they must not count.
-            self.unbound = len(self.members)
             self.owner.bind(self)
 
-    def _lose(self) -> None:
-        """End the waits of the members that have one, and undo all together after that."""
-        cause = self.refused[0][1]
-        message = REASON_OTHER_FAILED.format(cause.message)
-        if self.undecided:
-            if not self.lost:
-                self.lost = True
-                self.owner.end_waits(self, message)
-            return
-        rejected = cause.code.rejects
-        self.give_up(unschedulable(message).by(cause.plugin) if rejected else error(message))
+    def _undo_all(self, status: Status) -> None:
+        self.over = True
+        others = [(assignment, status) for assignment in self.members]
+        self.owner.failures.undo_all([*self.refused, *others])
+        self._forget_members()
+        for follower in self.owner.followers_of(self):
+            follower.give_up(status)
 
     def _has_outcome(self) -> None:
         self.unbound -= 1
@@ -177,6 +183,9 @@ class GroupStarts(TermPart):
         self._taking_back = taking_back
         #: By uid, the members that wait for the other members of their starts.
         self.ready = binding.waiting.ready
+        #: By key, the first start of a gang until it is bound: the members of later ones count on
+        #: it, and would be left alone if it were given up.
+        self._starting: dict[str, GroupStart] = {}
         #: By key, the starts that wait until the group's record is written.
         self._recording: dict[str, list[GroupStart]] = {}
         #: By key, the number of starts whose bindings have no outcome yet.
@@ -191,7 +200,16 @@ class GroupStarts(TermPart):
         start = GroupStart(self, group, scheduled, {one.pod.uid: one for one in placed})
         for assignment in placed:
             assignment.group = start
+        if group.key in self._starting:
+            self._starting[group.key].followers.append(start)
+        elif start.can_be_partial:
+            self._starting[group.key] = start
         return start
+
+    def waiting_of(self, start: GroupStart) -> dict[str, Assignment]:
+        """Return the members at Permit or PreBind, by uid."""
+        waiting = self._binding.waiting
+        return {uid: one for uid, one in start.undecided.items() if uid in waiting}
 
     def end_waits(self, start: GroupStart, why: str) -> None:
         """End Permit and PreBind of the members of a gang that cannot start any more."""
@@ -202,9 +220,27 @@ class GroupStarts(TermPart):
         for assignment in members:
             self.ready.pop(assignment.pod.uid, None)
 
+    def followers_of(self, start: GroupStart) -> list[GroupStart]:
+        """Return the starts that have waited for a start that is bound or given up now."""
+        if self._starting.get(start.group.key) is start:
+            del self._starting[start.group.key]
+        followers, start.followers = start.followers, []
+        return followers
+
     def bind(self, start: GroupStart) -> None:
         """Bind the members of a start; a gang that may end up partly bound is recorded first."""
+        first = self._starting.get(start.group.key)
+        if first is not None and start in first.followers:
+            return
         self.forget_ready(start.members)
+        # Set only now: members that were undone before have no binding, so they must not count.
+        start.unbound = len(start.members)
+        self._bind_recorded(start)
+        for follower in self.followers_of(start):
+            if follower.members and not follower.undecided:
+                self.bind(follower)
+
+    def _bind_recorded(self, start: GroupStart) -> None:
         key = start.group.key
         if key in self._recording:
             self._recording[key].append(start)

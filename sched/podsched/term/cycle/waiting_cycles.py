@@ -184,7 +184,7 @@ class WaitingCycles(TermPart):
         """End the cycle of a pod that is being deleted, or was."""
         waiting = self._state.waiting.get(pod.uid)
         # At Permit, the pod's wait may just be over.
-        if waiting is None or not waiting.reject("", REMOVED):
+        if waiting is None or not waiting.remove(REMOVED):
             self.cancel(pod.uid, REMOVED)
 
     def cancel(self, uid: str, why: str) -> bool:
