@@ -7,6 +7,7 @@ from itertools import chain
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,13 +15,18 @@ from hypothesis import strategies as st
 from podsched.api.objects import Pod
 from podsched.cache.cache import Cache
 from podsched.cache.pod_class import make_pod_info
-from podsched.config.load import default_config
+from podsched.config.load import default_config, load_config
 from podsched.decide.accelerators.batch_lookahead import NoEffect
 from podsched.decide.accelerators.class_evaluation import ClassEvaluation
 from podsched.decide.accelerators.selection import Ending, Placements, Selector
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.simulated_handle import SimulatedHandle
+from podsched.decide.runtime.user_plugins import user_plugin_specs
+from podsched.framework.nodes import NodeColumns
+from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
+from podsched.framework.status import SKIP, SUCCESS, Status
+from podsched.framework.verdicts import Rows, Scores
 from podsched.registry import factories
 from support.engine_world import node, pod
 from support.examples import examples
@@ -153,6 +159,41 @@ def test_a_run_of_pods_that_repel_each_other_goes_where_they_would_go_one_by_one
     pods = [batch.info(f"q{number}") for number in range(15)]
     run = batch.selector(pods[0]).select_batch(pods, batch.commit)
     assert chosen_by(run) == one_by_one(single, 15)
+
+
+class ScoresWhenFewFit:
+    """A Score plugin that prefers later rows, but only once at most three nodes fit."""
+
+    name = "ScoresWhenFewFit"
+
+    def pre_score(self, state: CycleState, pod: PodInfo, cluster: Any, feasible: Rows) -> Status:
+        return SKIP if len(feasible) > 3 else SUCCESS
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
+        return rows.astype(np.int64)
+
+
+def test_a_plugin_that_skipped_is_asked_again_when_fewer_nodes_fit() -> None:
+    name = ScoresWhenFewFit.name
+    known = {**factories(), name: lambda args, handle: ScoresWhenFewFit()}
+    enabled = {"enabled": [{"name": name}]}
+    document = {"profiles": [{"plugins": {"preScore": enabled, "score": enabled}}]}
+    profile = load_config(document, known_plugins=user_plugin_specs(known)).profiles[0]
+
+    def scene() -> Scene:
+        made = Scene(0, nodes=0)
+        made.template = {}
+        made.runtime = ProfileRuntime(profile, known, SimulatedHandle(made.cache.cluster))
+        allocatable = {"cpu": "4", "memory": "8Gi", "pods": "1"}
+        for number in range(8):
+            made.cache.placed.add_node(node(f"n{number}", allocatable=allocatable))
+        return made
+
+    batch = scene()
+    pods = [batch.info(f"p{number}") for number in range(8)]
+    run = batch.selector(pods[0]).select_batch(pods, batch.commit)
+    assert run.rows == [0, 1, 2, 3, 4, 7, 6, 5]
+    assert chosen_by(run) == one_by_one(scene(), 8)
 
 
 class Reserves:

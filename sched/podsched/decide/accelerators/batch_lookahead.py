@@ -15,7 +15,8 @@ This is exact only while a pod changes nothing but its row, which is checked in 
 * ``learn`` compares the plugins' inputs before and after pods of the class were assumed. Plugins
   whose inputs *moved* read beyond the row. Each must look ahead itself (``plugin.Lookahead``) and
   tell for every pod whether its verdicts on other rows stay the same.
-* A step of ``LookaheadScores`` is *safe* if it changes no other row's score.
+* A step of ``LookaheadScores`` is *safe* if it changes no other row's score. Score plugins that
+  were skipped are asked again when a row is full.
 * A plugin that reserves something for each pod, which the next pod must see, must look ahead past
   Reserve (``LooksPastReserve``).
 
@@ -40,6 +41,7 @@ from podsched.decide.accelerators.lookahead import LookaheadScores
 from podsched.decide.accelerators.totals import NO_TOTAL
 from podsched.decide.evaluation.nominated_rows import nominated_node
 from podsched.decide.evaluation.row_sets import NO_ROWS
+from podsched.decide.evaluation.scoring import pre_score_one
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.framework.lookahead import Lookahead, LooksPastReserve
 from podsched.framework.pods import PodInfo
@@ -126,7 +128,7 @@ class BatchLookahead:
         covered = {name for name, one in lookaheads.items() if one.covers_own_row}
         make = partial(LookaheadScores, evaluation, pods[0], top.rows, covered, self._depth)
         try:
-            return self._follow(make, top, len(pods), list(lookaheads.values()))
+            return self._follow(make, top, pods, list(lookaheads.values()))
         except PluginFailure:
             # A plugin failed on a row that may not be needed: let a single evaluation decide.
             return Chosen()
@@ -222,7 +224,7 @@ class BatchLookahead:
         self,
         make: Callable[[], LookaheadScores],
         top: TopRows,
-        count: int,
+        pods: Sequence[PodInfo],
         lookaheads: Sequence[Lookahead],
     ) -> Chosen:
         """Take the best row again and again, until another row might be better."""
@@ -235,31 +237,52 @@ class BatchLookahead:
         heap = [(-total, row) for total, row in zip(totals, rows.tolist(), strict=True)]
         heapq.heapify(heap)
         placed: dict[int, int] = {}
+        full: list[int] = []
         chosen = Chosen()
         feasible = len(self._evaluation.feasible_rows)
-        while heap and len(chosen.rows) < count and heap[0] < top.barrier:
+        while heap and len(chosen.rows) < len(pods) and heap[0] < top.barrier:
             negative, row = heap[0]
             chosen.rows.append(row)
             chosen.totals.append(-negative)
-            chosen.feasible.append(feasible)
-            placed[row] = pods = placed.get(row, 0) + 1
+            chosen.feasible.append(feasible - len(full))
+            placed[row] = count = placed.get(row, 0) + 1
             # ``place`` tells each plugin of the pod; False: its verdicts on other rows change.
             if not all(one.place(row) for one in lookaheads):
                 break
             if scores is None:
                 scores = make()
             # The row's total for the next pod, if this one is there, too.
-            total, safe = scores.step(row, pods, placed)
+            total, safe = scores.step(row, count, placed)
             if not safe:
                 break
             if total == NO_TOTAL:
                 # The row is full, so fewer rows are feasible for the next pod.
-                feasible -= 1
                 heapq.heappop(heap)
+                full.append(row)
+                if heap and not self._stay_skipped(pods[0], full):
+                    break
             else:
                 heapq.heapreplace(heap, (-total, row))
         self._depth = max(placed.values(), default=1)
         return chosen
+
+    def _stay_skipped(self, pod: PodInfo, full: Sequence[int]) -> bool:
+        """Whether the skipped Score plugins are skipped without these rows, too.
+
+        Raises PluginFailure.
+        """
+        evaluation = self._evaluation
+        columns = evaluation.scores.columns
+        skipped = [c.named for c in columns if c.depends_on_feasible and not c.active]
+        if not skipped:
+            return True
+        left = evaluation.feasibility.feasible.copy()
+        left[full] = False
+        # A copy: the evaluation relies on what PreScore found for all its feasible rows.
+        rows, state = np.flatnonzero(left), evaluation.state.copy()
+        for named in skipped:
+            pre_score_one(evaluation.runtime, named, state, pod, evaluation.cluster, rows)
+        return all(named.name in state.skip_score for named in skipped)
 
 
 def _reads_pods(evaluation: ClassEvaluation) -> bool:
