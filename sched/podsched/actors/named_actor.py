@@ -15,6 +15,9 @@ _log = get_logger("ray")
 START_TIMEOUT = 30.0
 #: Seconds that a live actor may take to answer a handshake.
 ADOPT_TIMEOUT = 3.0
+#: Seconds for which an actor may follow a later term while this one goes on: longer than a deposed
+#: leader does. Then etcd was restored from a backup, and the later term is lost.
+STALE_FOR = 60.0
 #: Seconds until a killed actor's name is free.
 NAME_PAUSE = 0.1
 
@@ -41,6 +44,7 @@ class NamedActor:
         self._handshake = handshake
         self._handle: Any = None
         self._had_one = False
+        self._stale_since: float | None = None
         self.ready = False
 
     async def ensure(self) -> None:
@@ -58,6 +62,7 @@ class NamedActor:
             if self._had_one:
                 self._cluster.metrics.ray_actor_replaced(self.name.rpartition("-")[0])
         self._had_one = True
+        self._stale_since = None
         self._handle = found
         self.ready = True
 
@@ -74,7 +79,11 @@ class NamedActor:
         except RayUnavailable:
             return False
         if answer is Adoption.STALE:
-            raise LaterTerm(f"{self.name} follows a later term")
+            now = asyncio.get_running_loop().time()
+            if self._stale_since is None:
+                self._stale_since = now
+            if now < self._stale_since + STALE_FOR:
+                raise LaterTerm(f"{self.name} follows a later term")
         return answer is Adoption.ADOPTED
 
     async def call(self, method: str, *arguments: Any, timeout: float) -> Any:

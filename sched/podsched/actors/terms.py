@@ -8,6 +8,9 @@ that it would create. An actor of this fingerprint follows that term and refuses
        |                                  |
        '--adopt(other fingerprint)--------'--> FOREIGN: the leader kills it and makes its own
 
+After etcd is restored from a backup, the terms of new leaders may be lower. So a leader whose term
+goes on for long although it is STALE to the actor makes its own, too.
+
 Refusals are values, so that they cross Ray without being wrapped in errors.
 """
 
