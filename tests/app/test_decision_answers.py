@@ -15,13 +15,20 @@ from podsched.v1.scheduling_pb2 import Question
 
 async def test_a_checkpoint_arrives_as_it_was_taken() -> None:
     taken: dict[str, Any] = {"term": 5, "revision": 7, "number": 3, "rows": ["n1"]}
-    answer = checkpoint_answerer(lambda: dict(taken))
+
+    async def take() -> dict[str, Any]:
+        return dict(taken)
+
+    answer = checkpoint_answerer(take)
     (found,) = [found async for found in answer(Question())]
     assert unpacked(found.checkpoint) == taken
 
 
 async def test_who_decides_nothing_says_so() -> None:
-    answer = checkpoint_answerer(lambda: None)
+    async def take_none() -> None:
+        return None
+
+    answer = checkpoint_answerer(take_none)
     with pytest.raises(Unanswerable, match="makes no decisions") as raised:
         [found async for found in answer(Question())]
     assert raised.value.code is StatusCode.FAILED_PRECONDITION

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final
 
 from podsched.api.reasons import StatusCode
@@ -56,11 +56,11 @@ def _limited(found: DecisionsResponse) -> DecisionsResponse:
     return found
 
 
-def checkpoint_answerer(checkpoint: Callable[[], dict[str, Any] | None]) -> Answerer:
+def checkpoint_answerer(checkpoint: Callable[[], Awaitable[dict[str, Any] | None]]) -> Answerer:
     """Return the answerer with the checkpoint of the moment; None: there is none."""
 
     async def answer(_: Question) -> AsyncGenerator[Answer, None]:
-        found = checkpoint()
+        found = await checkpoint()
         if found is None:
             why = "the replica makes no decisions, or records none (--decision-log off)"
             raise Unanswerable(StatusCode.FAILED_PRECONDITION, why)

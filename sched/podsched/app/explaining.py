@@ -88,10 +88,8 @@ class Explaining:
             await self._catch_up(question.revision)
             async with self._turn:
                 recorded = await self._recorded(question)
-                began, state = time.perf_counter(), self._state()
-                if state is None:
-                    why = f"replica {self._replica().name} is loading the cluster's state"
-                    raise Unanswerable(StatusCode.UNAVAILABLE, why)
+                state = await self._between_decisions()
+                began = time.perf_counter()
                 asked = question.explain
                 answer = self._explain(state, asked, recorded)
                 is_pending = answer.state == PodState.PENDING
@@ -102,6 +100,15 @@ class Explaining:
                 await asyncio.sleep(took * _REST if self._is_wanted() else 0.0)
         finally:
             self._waiting -= 1
+
+    async def _between_decisions(self) -> SchedulingState:
+        """Return the state once no trial is open. Raises Unanswerable."""
+        while (state := self._state()) is not None:
+            if not state.after_trial.is_open:
+                return state
+            await state.after_trial.wait()
+        why = f"replica {self._replica().name} is loading the cluster's state"
+        raise Unanswerable(StatusCode.UNAVAILABLE, why)
 
     def _is_wanted(self) -> bool:
         """Whether the leader has pods to decide."""

@@ -182,11 +182,12 @@ class TermRunner:
         self._parts.meter.gauges(self.state.queue, self.state.cache, under_way, pending)
         self._parts.meter.scheduler.set_aside_objects.set(len(self.state.set_aside))
 
-    def checkpoint(self) -> dict[str, Any] | None:
+    async def checkpoint(self) -> dict[str, Any] | None:
         """Return what the term's decisions depend on, besides objects, for a replay.
 
         None if this replica makes no decisions, or records none.
         """
+        await self.state.after_trial.wait()
         loop, sink = self._listener.loop, self._parts.decisions
         if loop is None or sink is None:
             return None

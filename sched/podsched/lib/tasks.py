@@ -190,8 +190,8 @@ class Changes:
         for waiter in self._waiters:
             waiter.set()
 
-    async def next(self, timeout: float) -> None:
-        """Wait for a change, for at most ``timeout`` seconds."""
+    async def next(self, timeout: float | None) -> None:
+        """Wait for a change, for at most ``timeout`` seconds; None: without limit."""
         waiter = asyncio.Event()
         # Each task has its own event: a shared one could not be cleared until all tasks have seen
         # it.

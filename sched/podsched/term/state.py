@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from podsched.api.objects import Pod
@@ -33,6 +34,7 @@ from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.serve.client.informer import Batch, Event, EventType
 from podsched.term.admission.admission import Admission
 from podsched.term.admission.changes import RELEVANT_KINDS
+from podsched.term.after_trial import AfterTrial
 from podsched.term.faulty_pods import PodFault
 from podsched.term.set_aside import SetAside
 
@@ -97,6 +99,8 @@ class SchedulingState:
     beyond: int = 0
     #: The decider made last, whose caches refer to pods; for ``drop_all``.
     _decider: AcceleratedDecider | None = None
+    after_trial: AfterTrial = field(default_factory=AfterTrial)
+    """For all that must not see the trial of a pod group's decision."""
 
     def decider(
         self,
@@ -154,20 +158,31 @@ class SchedulingState:
         return ended
 
     def apply(self, event: Event, now: float) -> None:
-        """Apply one event."""
+        """Apply one event; while a trial is open, the queue hears of it only after the trial."""
         if event.kind in _NOT_CACHED:
             return
         applied = self.set_aside.apply(self.cache, event)
         if event.kind in RELEVANT_KINDS:
             self.admission.note(event.kind, event.old, event.new)
-        changes, pending, anomaly = applied
-        if anomaly is not None:
-            self.listener.anomaly(anomaly)
+        if applied.anomaly is not None:
+            self.listener.anomaly(applied.anomaly)
+        if self.after_trial.is_open:
+            self.after_trial.do(partial(self._queue_later, event, applied, now))
+        else:
+            self._queue(applied, now)
+
+    def _queue_later(self, event: Event, applied: Applied, now: float) -> None:
+        try:
+            self._queue(applied, now)
+        except Exception as bug:
+            raise fault_of(event) from bug
+
+    def _queue(self, applied: Applied, now: float) -> None:
         # First: a new member of a group, once in the queue, would be woken by its own addition.
-        if changes:
+        if applied.changes:
             self.wake(applied, now)
-        if pending is not None:
-            self._pending(pending, now)
+        if applied.pending is not None:
+            self._pending(applied.pending, now)
 
     def wake(self, applied: Applied, now: float) -> None:
         """Let waiting pods that an event may help be tried again."""

@@ -308,7 +308,7 @@ async def record_a_reload(file: Path) -> None:
     async with recording_of(cluster, file, log) as writer:
         for part in ("before", "after"):
             await asyncio.sleep(0.5)
-            taken = runner.checkpoint()
+            taken = await runner.checkpoint()
             assert taken is not None
             writer.note(0.0, "checkpoint", taken)
             for number in range(6):

@@ -19,6 +19,7 @@ from podsched.framework.plugin import ObjectPatch, PreBindPlan
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unschedulable
 from podsched.lib.tasks import Changes
 from podsched.serve.client.errors import Unavailable
+from podsched.term.after_trial import AfterTrial
 from podsched.term.cycle.pre_bind import (
     PreBindCluster,
     run_pre_bind,
@@ -89,7 +90,9 @@ class World:
 
     async def run(self) -> Status:
         view = cast(ClusterView, self)
-        cluster = PreBindCluster(view, self.changes, self.create, self.patch, self.turns)
+        cluster = PreBindCluster(
+            view, self.changes, self.create, self.patch, self.turns, AfterTrial()
+        )
         return await run_pre_bind(
             self.runtime, assignment("a"), cluster, self.runs, self.told.append
         )

@@ -8,14 +8,18 @@ from collections.abc import Callable, Iterable
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.queue.scheduling_queue import SchedulingQueue
+from podsched.term.after_trial import AfterTrial
 
 
 class Activator:
     """Moves pods to activeQ and wakes the loop, which sleeps while there is nothing to pop."""
 
-    def __init__(self, queue: SchedulingQueue, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, queue: SchedulingQueue, clock: Callable[[], float], after_trial: AfterTrial
+    ) -> None:
         self._queue = queue
         self._clock = clock
+        self._after_trial = after_trial
         self._wake = asyncio.Event()
 
     def notify(self) -> None:
@@ -24,12 +28,13 @@ class Activator:
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Move these pods to activeQ, regardless of what they wait for."""
-        self._queue.activate(pods, self._clock())
+        # After the trial, because PreEnqueue reads the cluster.
+        self._after_trial.do(lambda: self._queue.activate(pods, self._clock()))
         self._wake.set()
 
     def back_off(self, pods: Iterable[PodInfo]) -> None:
         """Try these pods again after their backoff."""
-        self._queue.back_off(pods, self._clock())
+        self._after_trial.do(lambda: self._queue.back_off(pods, self._clock()))
         self._wake.set()
 
     def activate_wanted(self, state: CycleState) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from podsched.cache.changes import Applied
 from podsched.framework.status import Status, error
@@ -34,7 +35,9 @@ class BindOutcomes(TermPart):
 
     def bound(self, assignments: Sequence[Assignment]) -> None:
         """Finish the cycles of pods that are bound: PostBind, event, pods that plugins activate."""
-        now = self._clock()
+        self._state.after_trial.do(partial(self._bound, assignments, self._clock()))
+
+    def _bound(self, assignments: Sequence[Assignment], now: float) -> None:
         for assignment in assignments:
             try:
                 self._finish(assignment)
@@ -73,6 +76,9 @@ class BindOutcomes(TermPart):
 
     def undo(self, assignment: Assignment, status: Status) -> None:
         """Undo an assignment that was not bound."""
+        self._state.after_trial.do(partial(self._undo, assignment, status))
+
+    def _undo(self, assignment: Assignment, status: Status) -> None:
         self._ended()
         with working_on(assignment.pod.pod):
             self._failures.undo(assignment, status)
@@ -89,8 +95,10 @@ class BindOutcomes(TermPart):
 
         Until then they stay assumed, because a new decision would use the same outdated state.
         """
-        if not self._overtaken:
-            return
+        if self._overtaken:
+            self._state.after_trial.do(self._return_overtaken)
+
+    def _return_overtaken(self) -> None:
         seen = self._state.revision
         ready = [a for revision, a in self._overtaken if revision <= seen]
         self._overtaken = [(r, a) for r, a in self._overtaken if r > seen]

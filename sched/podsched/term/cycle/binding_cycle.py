@@ -54,7 +54,9 @@ class BindingCycle(TermPart):
         self.outcomes = BindOutcomes(parts, failures, self._room.set)
         self._queue = BindQueue(parts.binder, parts.fence, self.outcomes)
         self.waiting = WaitingCycles(parts, failures, self.bind)
-        self._with_extenders = ExtenderBindings(parts.cluster, parts.state.cache, parts.changes)
+        self._with_extenders = ExtenderBindings(
+            parts.cluster, parts.state.cache, parts.changes, parts.state.after_trial
+        )
 
     def start(self) -> None:
         self._queue.start(self._tasks)
@@ -160,7 +162,9 @@ class BindingCycle(TermPart):
         self._tasks.start(
             self._bind_by_extender(assignment, binders[0]),
             f"wait for the extender that binds {assignment.pod.key}",
-            ended=partial(self._extender_ended, assignment),
+            ended=lambda task: self._state.after_trial.do(
+                partial(self._extender_ended, assignment, task)
+            ),
         )
         return True
 

@@ -145,6 +145,18 @@ class GroupDeciding(TermPart):
 
         ``results`` returns the decision for each group. Return whether the trial is kept.
         """
+        try:
+            return await self._run_trial(runtime, run, results, beside)
+        finally:
+            self._state.after_trial.trial_ended(self._tasks.fail)
+
+    async def _run_trial(
+        self,
+        runtime: ProfileRuntime,
+        run: Callable[[GroupTrial, ShouldStop], Turns],
+        results: Callable[[], Sequence[GroupDecision]],
+        beside: Beside,
+    ) -> bool:
         # The generator is closed before the trial, because it may have inner trials open.
         with Trial(self._state.cache) as trial, closing(run(trial, self._should_stop)) as steps:
             try:
@@ -153,7 +165,8 @@ class GroupDeciding(TermPart):
                 for claim in beside.claims:
                     trial.put(CLAIM, claim)
                 for _ in steps:
-                    await self._turn.give_way()
+                    with self._state.after_trial.others_run():
+                        await self._turn.give_way()
             except BaseException:
                 # The trial rolls back the assumptions, but not what plugins have reserved.
                 for assignment in reversed(self.assignments.values()):

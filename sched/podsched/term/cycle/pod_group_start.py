@@ -253,9 +253,12 @@ class GroupStarts(TermPart):
             count = len(start.members)
             message = f"{count} members are being bound, decided in term {self._term}"
             self._group_outcomes.binding_begins(
-                start.group, message, partial(self._recorded, start.group)
+                start.group, message, partial(self._after_record, start.group)
             )
         self._binding.hold(start.unbound)
+
+    def _after_record(self, group: PodGroup, problem: str) -> None:
+        self._state.after_trial.do(partial(self._recorded, group, problem))
 
     def _recorded(self, group: PodGroup, problem: str) -> None:
         starts = self._recording.pop(group.key)

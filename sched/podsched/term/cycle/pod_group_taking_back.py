@@ -84,6 +84,7 @@ class TakingBack(TermPart):
             self._tasks.start(self._take_back(group, status), f"take back {group.key}")
 
     async def _take_back(self, group: PodGroup, status: Status) -> None:
+        await self._state.after_trial.wait()
         cache, scheduled = self._state.cache, self.scheduled(group.key)
         # The informer may not have shown a bound member with its node yet.
         bound = [
@@ -97,6 +98,7 @@ class TakingBack(TermPart):
             status = unschedulable(MESSAGE_TAKEN_BACK)
             parts = REASON_TAKEN_BACK, MESSAGE_TAKEN_BACK, self._evicted
             await evict_all(self._evict, bound, *parts)
+            await self._state.after_trial.wait()
         # Before the members are activated: while a group is taken back, they are only requeued.
         self.under_way.discard(group.key)
         self._failures_of.pop(group.key, None)

@@ -24,6 +24,7 @@ from podsched.framework.status import SUCCESS, Code, Status, error
 from podsched.lib.tasks import Changes
 from podsched.serve.client.cluster import merge_patch_request
 from podsched.serve.client.errors import ClientError
+from podsched.term.after_trial import AfterTrial
 from podsched.term.writes.bind_queue import Assignment
 from podsched.term.writes.object_turns import ObjectTurns
 from podsched.v1 import api_pb2
@@ -44,7 +45,7 @@ class PreBindCluster(NamedTuple):
     """The cluster that plans are made of, and the calls that write a plan's objects.
 
     The calls raise ClientError if they fail as a whole. ``turns`` lets one pod at a time patch an
-    object.
+    object. After each await, ``view`` may be read only once no trial is open.
     """
 
     view: ClusterView
@@ -52,6 +53,7 @@ class PreBindCluster(NamedTuple):
     create: Callable[[Sequence[AnyObject]], _Results]
     patch: Callable[[Sequence[api_pb2.PatchRequest]], _Results]
     turns: ObjectTurns
+    after_trial: AfterTrial
 
 
 #: Called when a plan has to wait, with the reason and the message of its event, if it has one.
@@ -122,6 +124,7 @@ async def _pre_bind(
     clock = asyncio.get_running_loop().time
     for named in runtime.pre_bind:
         began = clock()
+        await cluster.after_trial.wait()
         status = _pre_flight(named, assignment)
         if status.skipped:
             continue
@@ -155,12 +158,12 @@ async def _write_plan(
     named: Named[PreBindPlugin], assignment: Assignment, cluster: PreBindCluster
 ) -> tuple[PreBindPlan, Status]:
     """Write the plugin's plan; plan again after a conflict, and after other pods' writes."""
-    plan = await _plan(named, assignment, cluster.view)
+    plan = await _plan(named, assignment, cluster)
     objects = [(of.kind, of.namespace, of.name) for of in plan.patches if of.resource_version]
     async with cluster.turns.of(objects) as waited:
         # Others have written these objects meanwhile.
         if waited:
-            plan = await _plan(named, assignment, cluster.view)
+            plan = await _plan(named, assignment, cluster)
         for _ in range(_PLANS):
             status = plan.status
             if not status.ok:
@@ -172,7 +175,7 @@ async def _write_plan(
                 if not plan.plans_again:
                     break
                 await _seen(plan.patches, cluster)
-                plan = await _plan(named, assignment, cluster.view)
+                plan = await _plan(named, assignment, cluster)
                 continue
             # Keep the turn until the informer shows the write; otherwise the next pod would plan
             # with the old object, and its patch would be refused.
@@ -183,14 +186,16 @@ async def _write_plan(
 
 
 async def _plan(
-    named: Named[PreBindPlugin], assignment: Assignment, cluster: ClusterView
+    named: Named[PreBindPlugin], assignment: Assignment, cluster: PreBindCluster
 ) -> PreBindPlan:
     state, pod, node = assignment.state, assignment.pod, assignment.node_name
     call = named.plugin.pre_bind
-    plan = named.runs.call(named.name, PRE_BIND_WORDING, call, state, pod, node, cluster)
+    await cluster.after_trial.wait()
+    plan = named.runs.call(named.name, PRE_BIND_WORDING, call, state, pod, node, cluster.view)
     if plan.steps is None:
         return plan
     while True:
+        await cluster.after_trial.wait()
         made = guarded(named.name, PRE_BIND_WORDING, next, plan.steps)
         if made is not None:
             return made
@@ -206,8 +211,10 @@ async def _seen(patches: Sequence[ObjectPatch], cluster: PreBindCluster) -> None
 
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _SEEN_WITHIN
+    await cluster.after_trial.wait()
     while any(map(is_old, patches)) and (left := deadline - loop.time()) > 0:
         await cluster.changes.next(left)
+        await cluster.after_trial.wait()
 
 
 async def _write(name: str, plan: PreBindPlan, cluster: PreBindCluster) -> Status:
@@ -216,6 +223,7 @@ async def _write(name: str, plan: PreBindPlan, cluster: PreBindCluster) -> Statu
         status = await _done(cluster.create(plan.creates))
         if not status.ok:
             return status
+        await cluster.after_trial.wait()
         if plan.created is not None:
             guarded(name, PRE_BIND_WORDING, plan.created)
     requests: list[api_pb2.PatchRequest] = []
@@ -252,6 +260,7 @@ async def _wait(
     deadline = loop.time() + plan.timeout
     told = False
     while True:
+        await cluster.after_trial.wait()
         status = guarded(name, PRE_BIND_WORDING, wait, cluster.view)
         if status.code is not Code.PENDING:
             return status

@@ -100,7 +100,7 @@ class SchedulingLoop(TermPart):
         """Return these parts, and those that the cycles share."""
         state, cluster, fence = given.state, given.cluster, given.fence
         clock, tasks = asyncio.get_running_loop().time, TaskSet(f"term {fence.term}")
-        activator = Activator(state.queue, clock)
+        activator = Activator(state.queue, clock, state.after_trial)
         conditions = PodGroupConditions(
             state.cache.cluster,
             lambda patches: cluster.patch_many(patches, fence=fence),
@@ -211,7 +211,7 @@ class SchedulingLoop(TermPart):
         if self._settings.audit_period:
             audits = self._auditor.run(
                 self._settings.audit_period,
-                lambda: self.busy,
+                lambda: self.busy or self._state.after_trial.is_open,
                 self._meter.audited,
                 self._activator.activate,
             )

@@ -70,6 +70,7 @@ class WaitingCycles(TermPart):
             self._creations.call,
             self._object_patches.call,
             ObjectTurns(),
+            parts.state.after_trial,
         )
         self._cycles: dict[str, _Cycle] = {}
         self.ready: dict[str, Assignment] = {}
@@ -98,7 +99,7 @@ class WaitingCycles(TermPart):
         task = self._tasks.start(
             self._run(assignment, waiting),
             f"binding cycle of {pod.key}",
-            ended=partial(self._ended, assignment),
+            ended=lambda task: self._state.after_trial.do(partial(self._ended, assignment, task)),
         )
         # The task starts with the next turn of the event loop, so ``_ended`` finds this entry.
         self._cycles[pod.uid] = _Cycle(task)

@@ -29,6 +29,7 @@ from podsched.lib.tasks import Changes, TaskSet
 from podsched.serve.client.cluster import TermCluster
 from podsched.serve.client.errors import ClientError, NotFound
 from podsched.telemetry.logs import get_logger
+from podsched.term.after_trial import AfterTrial
 from podsched.term.writes.bind_queue import Assignment
 
 _log = get_logger("extenders")
@@ -50,10 +51,13 @@ class _Asked:
 class ExtenderBindings:
     """Lets extenders bind pods of one term, and finds out whether they have."""
 
-    def __init__(self, cluster: TermCluster, cache: Cache, changes: Changes) -> None:
+    def __init__(
+        self, cluster: TermCluster, cache: Cache, changes: Changes, after_trial: AfterTrial
+    ) -> None:
         self._cluster = cluster
         self._cache = cache
         self._changes = changes
+        self._after_trial = after_trial
         self._calls = TaskSet("extenders that bind")
         self._asked: dict[str, _Asked] = {}
         #: A revision that includes the bindings that ``ask_again`` has found.
@@ -77,6 +81,7 @@ class ExtenderBindings:
         pod = assignment.pod
         # The term may end while the extender binds; ``ask_again`` then needs the outcome.
         failure = await asyncio.shield(self._asked[pod.uid].call)
+        await self._after_trial.wait()
         if failure is not None:
             if not client.config.ignorable:
                 return error(str(failure))
@@ -87,12 +92,26 @@ class ExtenderBindings:
                 error=str(failure),
             )
             return SKIP
-        if await _is_confirmed(assignment, self._cache, self._changes):
+        if await self._is_confirmed(assignment):
             return SUCCESS
         return error(
             f'extender "{client.name}" says that it has bound the pod to node '
             f'"{assignment.node_name}", but it is not bound'
         )
+
+    async def _is_confirmed(self, assignment: Assignment) -> bool:
+        """Return whether the pod is seen with a node before time is up and before it is gone."""
+        pod = assignment.pod
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + CONFIRMED_WITHIN
+        while pod.uid in self._cache.assumed:
+            known = self._cache.cluster.pods.get(pod.key)
+            left = deadline - clock()
+            if known is None or known.uid != pod.uid or left <= 0:
+                return False
+            await self._changes.next(left)
+            await self._after_trial.wait()
+        return True
 
     def settled(self, assignment: Assignment) -> None:
         """Note that the outcome of an assignment is known."""
@@ -134,17 +153,3 @@ async def _call(client: ExtenderClient, assignment: Assignment) -> ExtenderError
     except ExtenderError as failure:
         return failure
     return None
-
-
-async def _is_confirmed(assignment: Assignment, cache: Cache, changes: Changes) -> bool:
-    """Return whether the pod is seen with a node before time is up and before it is gone."""
-    pod = assignment.pod
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + CONFIRMED_WITHIN
-    while pod.uid in cache.assumed:
-        known = cache.cluster.pods.get(pod.key)
-        left = deadline - clock()
-        if known is None or known.uid != pod.uid or left <= 0:
-            return False
-        await changes.next(left)
-    return True
