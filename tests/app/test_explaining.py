@@ -60,6 +60,19 @@ async def test_an_explanation_says_who_answers() -> None:
     assert answer.nodes == 1
 
 
+async def test_an_answer_waits_until_the_decision_for_a_pod_group_is_over() -> None:
+    world = ExplainWorld()
+    world.node("a")
+    world.pod("web", "5")
+    with world.state.after_trial.others_run():
+        asking = asyncio.create_task(first(explaining(world).answer(question())))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not asking.done()
+    world.state.after_trial.trial_ended(pytest.fail)
+    assert (await asking).explanation.state == PodState.PENDING
+
+
 async def test_an_unknown_pod_is_not_found() -> None:
     with pytest.raises(Unanswerable, match='pods "web" not found'):
         await first(explaining(ExplainWorld()).answer(question()))
