@@ -37,6 +37,9 @@ _MIN_COUNTS: Final = (
     QUEUE_GROUP_COUNT,
 )
 
+#: The labels and annotations that name groups and say how many have to start together.
+GROUP_MARKS: Final = (*_GROUP_NAMES, *_MIN_COUNTS)
+
 
 def label_group_key(pod: Pod) -> str:
     """Return "namespace/name" of the group that a label or annotation names, "" for none."""

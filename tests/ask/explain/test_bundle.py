@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.api.manifest import to_manifest
+from podsched.api.owners import add_controller
 from podsched.api.private_fields import LAST_APPLIED
 from podsched.ask.explain.anonymity import Renaming
 from podsched.ask.explain.bundle import BadBundle, Bundle, read_bundle, scenario_of
@@ -23,6 +24,7 @@ from support.changes_world import World, message, random_world
 from support.device_objects import device_class, devices, resource_claim, user
 from support.engine_world import node, pod
 from support.examples import examples
+from support.gangs import gang
 
 
 def whole(world: World) -> dict[str, Any]:
@@ -117,6 +119,47 @@ def test_a_bound_pod_is_packed_as_it_was_before_it_had_a_node() -> None:
     scenario = scenario_of([node("a"), bound], bound, None)
     assert "nodeName" not in scenario["pod"]["spec"]
     assert [obj["kind"] for obj in scenario["objects"]] == ["Node"]
+
+
+def test_the_claim_of_a_bound_pod_is_packed_without_its_devices() -> None:
+    mine = resource_claim("mine")
+    result = mine.status.allocation.devices.results.add(request="gpus", pool="a", device="gpu-0")
+    result.driver = "gpu.example.com"
+    mine.status.reserved_for.add(resource="pods", name="p", uid="uid-p")
+    of_node = mine.status.allocation.node_selector.node_selector_terms.add().match_fields.add()
+    of_node.key, of_node.operator = "metadata.name", "In"
+    of_node.values.append("a")
+    nodes = [node(name) for name in ("a", "b")]
+    there = [*nodes, *(devices(name, 1) for name in ("a", "b")), device_class(), mine]
+    for where, feasible in (("", ["a"]), ("a", ["a", "b"])):
+        bound = user("p", claim="mine", nodeName=where)
+        assert simulate(scenario_of([*there, bound], bound, None), BUILT_IN)["feasible"] == feasible
+
+
+def test_a_member_of_a_pod_group_is_packed_with_its_group_and_stays_with_other_names() -> None:
+    group, members = gang("train", 2, 2)
+    group.spec.resource_claims.add(name="mine", resource_claim_template_name="one")
+    shared = resource_claim("of-the-group")
+    add_controller(shared.metadata, group)
+    for member in members:
+        member.spec.resource_claims.add(name="mine", resource_claim_template_name="one")
+        member.status.resource_claim_statuses.add(name="mine", resource_claim_name="of-the-group")
+    objects = [node("a"), devices("a", 1), device_class(), group, shared, *members]
+    scenario = scenario_of(objects, members[0], None)
+    renaming = Renaming(scenario)
+    assert simulate(scenario, BUILT_IN)["feasible"] == ["a"]
+    anonymous = simulate(renaming.scenario(scenario), BUILT_IN)
+    assert anonymous["feasible"] == [renaming.text("a")]
+
+
+def test_a_member_of_a_group_in_labels_waits_in_a_bundle_too() -> None:
+    marks = {
+        "labels": {"kueue.x-k8s.io/pod-group-name": "train"},
+        "annotations": {"kueue.x-k8s.io/pod-group-total-count": "2"},
+    }
+    scenario = scenario_of([node("a")], pod("p", **marks), None)
+    assert simulate(scenario, BUILT_IN)["outcome"] == "Gated"
+    assert simulate(Renaming(scenario).scenario(scenario), BUILT_IN)["outcome"] == "Gated"
 
 
 def test_extenders_are_left_out_of_the_configuration() -> None:

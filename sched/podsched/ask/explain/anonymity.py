@@ -34,22 +34,22 @@ _WORDS: Final = frozenset({
     "reclaimPolicy", "deletionTimestamp", "creationTimestamp", "startTime", "minAvailable",
     "maxUnavailable", "maximumVolumeSize", "declaredFeatures", "clusterIP", "defaultingType",
     "sizeLimit", "filterTimeout", "bindingTimeout", "capacity", "imagePullPolicy", "dnsPolicy",
-    "unhealthyPodEvictionPolicy", "reason",
+    "unhealthyPodEvictionPolicy", "reason", "disruptionMode",
     # Selectors of devices are texts that name drivers and attributes.
     "expression", "driver", "string", "version", "matchAttribute", "distinctAttribute",
     "allocationMode",
 })  # fmt: skip
 _IMAGES: Final = frozenset({"image", "names"})
 #: Names in Kubernetes' own domains.
-_KUBERNETES: Final = re.compile(r"(?:.*[./])?(?:kubernetes|k8s)\.io(?:/.*)?", re.DOTALL)
+_KUBERNETES: Final = re.compile(r"(?:.*[./])?(?:kubernetes|(?:x-)?k8s)\.io(?:/.*)?", re.DOTALL)
 #: CSI drivers. Their names are public, and those to which in-tree volumes migrate matter.
 _DRIVERS: Final = re.compile(r"[a-z0-9.-]*\bcsi\.[a-z0-9.-]+")
 #: Kinds of owners that plugins look at, or that are Kubernetes' own.
 _OWNERS: Final = frozenset({
-    "ReplicationController", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "Node",
+    "ReplicationController", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "Node", "PodGroup",
 })  # fmt: skip
 _KEPT: Final = re.compile(
-    r"[-+]?\d+|\d{4}-\d\d-\d\dT[\d:.]+Z|cpu|memory|ephemeral-storage|pods|storage|"
+    r"[-+]?\d+|\d{4}-\d\d-\d\dT[\d:.]+Z|cpu|memory|ephemeral-storage|pods|podgroups|storage|"
     r"metadata\.name|default|count|0\.0\.0\.0|::|default-scheduler|hugepages-.*|"
     r"attachable-volumes-.*|true|false|"
 )

@@ -18,9 +18,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from podsched.api.device_claims import released
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, key_of
+from podsched.api.pod_groups import GROUP_MARKS
 from podsched.api.private_fields import LAST_APPLIED
 from podsched.api.resources import is_resize_infeasible
 from podsched.cache.pod_class import relevant_spec
@@ -37,7 +39,7 @@ _READ: Final = frozenset({
     "Namespace", "Service", "ReplicationController", "ReplicaSet", "StatefulSet",
     "PodDisruptionBudget", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode",
     "CSIDriver", "CSIStorageCapacity", "VolumeAttachment", "PodGroup", "DeviceClass",
-    "ResourceClaim", "ResourceSlice", "DeviceTaintRule",
+    "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceTaintRule",
 })  # fmt: skip
 #: The spec fields that are packed, for some of these kinds; of other kinds the whole spec is.
 _SPECS: Final = {
@@ -117,12 +119,12 @@ def scenario_of(
 ) -> dict[str, Any]:
     """Return the scenario of a pod's decision, with only the fields that it can depend on.
 
-    The pod itself is not among the objects, and its nodeName is removed, so that a bound pod is
-    decided on as if it were pending. ``config``: a KubeSchedulerConfiguration, None for the
+    The pod itself is not among the objects. A bound pod is decided on as if it were pending: its
+    nodeName is removed, and its claims are released. ``config``: a KubeSchedulerConfiguration, None for the
     default.
     """
     packed = [
-        _packed(obj)
+        _packed(_released(obj, pod))
         for obj in objects
         if not (isinstance(obj, v1.Pod) and key_of(obj) == key_of(pod))
         and (isinstance(obj, v1.Pod | v1.Node) or kind_of(obj).name in _READ)
@@ -133,6 +135,13 @@ def scenario_of(
     if config is not None:
         scenario["config"] = {k: v for k, v in config.items() if k != "extenders"}
     return scenario
+
+
+def _released(obj: AnyObject, pod: v1.Pod) -> AnyObject:
+    """Return a claim of a bound pod as it is without the pod, and other objects as they are."""
+    if not isinstance(obj, v1.ResourceClaim) or not pod.spec.node_name:
+        return obj
+    return released(obj, pod.metadata.uid) or obj
 
 
 def _packed(obj: AnyObject) -> dict[str, Any]:
@@ -175,9 +184,14 @@ def _pod(pod: v1.Pod) -> dict[str, Any]:
     relevant.metadata.CopyFrom(pod.metadata)
     relevant.spec.CopyFrom(relevant_spec(pod.spec))
     relevant.spec.node_name = pod.spec.node_name
+    if pod.spec.HasField("scheduling_group"):
+        relevant.spec.scheduling_group.CopyFrom(pod.spec.scheduling_group)
     relevant.status.CopyFrom(pod.status)
     manifest: dict[str, Any] = to_manifest(relevant)
+    annotations = _only(manifest["metadata"].get("annotations", {}), GROUP_MARKS)
     manifest["metadata"] = _only(manifest["metadata"], _META)
+    if annotations:
+        manifest["metadata"]["annotations"] = annotations
     status = _only(manifest.get("status", {}), _POD_STATUS)
     for field in ("containerStatuses", "initContainerStatuses"):
         if field in status:
