@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from podsched.api.manifest import to_manifest
 from podsched.decide.runtime import plugin_calls
 from podsched.telemetry.logs import get_logger
 from support.commands import Commands
+from support.device_objects import device_class, devices, resource_claim, template
 
 CLUSTER = """
 apiVersion: v1
@@ -100,6 +102,52 @@ def test_a_pod_that_is_in_the_cluster_does_not_stand_in_its_own_way(
     assert "Best node: large" in sched.ok(
         "simulate", "-f", cluster_file, "--pod", "-", stdin=itself
     )
+
+
+USER = """
+apiVersion: v1
+kind: Pod
+metadata: {name: p, uid: u1}
+spec:
+  nodeName: large
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: one}]
+  containers: [{name: c, image: i}]
+  volumes:
+  - name: v
+    ephemeral:
+      volumeClaimTemplate:
+        spec: {storageClassName: fast, accessModes: [ReadWriteOnce],
+               resources: {requests: {storage: 1Gi}}}
+"""
+OWN_CLAIMS = """
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: fast}
+provisioner: csi.example.com
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: p-v, uid: v, ownerReferences: [{kind: Pod, name: p, uid: u1, controller: true}]}
+spec: {storageClassName: fast, volumeName: gone, accessModes: [ReadWriteOnce]}
+"""
+
+
+@pytest.mark.parametrize("replicas", [(), ("--replicas", "1")])
+def test_the_claims_of_a_pod_that_is_in_the_cluster_do_not_either(
+    sched: Commands, tmp_path: Path, replicas: tuple[str, ...]
+) -> None:
+    mine = resource_claim("mine")
+    mine.metadata.owner_references.add(kind="Pod", name="p", uid="u1", controller=True)
+    result = mine.status.allocation.devices.results.add(request="gpus", pool="large")
+    result.device, result.driver = "gpu-0", "gpu.example.com"
+    mine.status.reserved_for.add(resource="pods", name="p", uid="u1")
+    made = [device_class(), template("one"), devices("large", 1), mine]
+    parts = [CLUSTER, USER, OWN_CLAIMS, *(json.dumps(to_manifest(item)) for item in made)]
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("\n---\n".join(parts))
+    wanted = USER.replace(", uid: u1", "")
+    sched.ok("simulate", "-f", str(cluster), "--pod", "-", *replicas, stdin=wanted)
 
 
 def test_kinds_that_no_decision_depends_on_are_counted(

@@ -9,18 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from podsched.api.defaulting import default_object
+from podsched.api.device_claims import released
 from podsched.api.kinds import KINDS, UNDECIDING_KINDS, WATCHED_KINDS, kind_of
 from podsched.api.manifest import apply_merge_patch
 from podsched.api.objects import (
     AnyObject,
     LimitRange,
     PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     PodStatus,
     PriorityClass,
+    ResourceClaim,
     RuntimeClass,
+    key_of,
     object_key,
 )
+from podsched.api.owners import controller_of
 from podsched.api.pod_admission import admit_pod
 from podsched.api.priorities import PriorityClasses
 from podsched.api.validation import validate
@@ -112,6 +117,28 @@ def after_applying(objects: Sequence[AnyObject], manifests: Sequence[AnyObject])
             manifest = apply_merge_patch(there, merge_patch_of(manifest)).message
         found[name] = manifest
     return list(found.values())
+
+
+def without_pods(objects: Sequence[AnyObject], pods: Sequence[Pod]) -> list[AnyObject]:
+    """Return the cluster's objects without these pods, which must not compete with themselves.
+
+    Claims that were made for them go, too, and those that they use with others are released.
+    """
+    names = set(map(key_of, pods))
+    gone = {o.metadata.uid for o in objects if isinstance(o, Pod) and key_of(o) in names} - {""}
+    left: list[AnyObject] = []
+    for item in objects:
+        if isinstance(item, Pod) and key_of(item) in names:
+            continue
+        if isinstance(item, ResourceClaim | PersistentVolumeClaim):
+            owner = controller_of(item.metadata)
+            if owner is not None and owner.uid in gone:
+                continue
+        if isinstance(item, ResourceClaim):
+            for uid in gone:
+                item = released(item, uid) or item
+        left.append(item)
+    return left
 
 
 async def all_objects(client: ApiClient) -> list[AnyObject]:

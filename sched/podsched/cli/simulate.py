@@ -15,14 +15,17 @@ from typing import IO, Any
 
 import typer
 
+from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
-from podsched.api.objects import AnyObject, Pod, key_of
+from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, StorageClass, key_of
 from podsched.ask.case_lines import Broken, described, results_of
 from podsched.ask.queue_cases.running import run_lines as run_queue_cases
 from podsched.ask.selector_cases import selector_results
 from podsched.ask.simulation import open_scenarios, simulate_lines
+from podsched.ask.whatif.claims import make_volume_claims
+from podsched.cache.objects import ClusterState
 from podsched.cli.bundle import decided, repeated
-from podsched.cli.cluster_source import ClusterSource, admit
+from podsched.cli.cluster_source import ClusterSource, admit, without_pods
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on
 from podsched.cli.flags import takes_flags
@@ -175,8 +178,8 @@ def _check_question(given: _Flags, changes: Changes, cluster: ClusterSource) -> 
 
 def _one_pod(objects: list[AnyObject], wanted: Pod, source: ConfigSource, output: Form) -> int:
     """Show a single pod's decision in detail; return the exit code."""
-    # The pod may be in the cluster already; it must not compete with itself.
-    objects = [o for o in objects if not (isinstance(o, Pod) and key_of(o) == key_of(wanted))]
+    objects = without_pods(objects, [wanted])
+    wanted.spec.node_name = ""  # It may have been read from a cluster where it runs.
     result = decided(_scenario(objects, wanted, source))
     if output == "json":
         print(json.dumps(result, indent=2, sort_keys=True))
@@ -224,12 +227,21 @@ def _scenario(objects: Sequence[AnyObject], pod: Pod, source: ConfigSource) -> d
     admit(objects, [pod])
     scenario: dict[str, Any] = {
         "id": key_of(pod),
-        "objects": [to_manifest(obj) for obj in objects],
+        "objects": [to_manifest(obj) for obj in (*objects, *_volume_claims(objects, pod))],
         "pod": to_manifest(pod),
     }
     if source.given:
         scenario["config"] = read_source(source)[1]
     return scenario
+
+
+def _volume_claims(objects: Sequence[AnyObject], pod: Pod) -> Sequence[PersistentVolumeClaim]:
+    """Return the missing claims of a pod's ephemeral volumes."""
+    cluster = ClusterState()
+    for item in objects:
+        if isinstance(item, PersistentVolumeClaim | StorageClass):
+            cluster.put(kind_of(item).name, item)
+    return make_volume_claims(pod, cluster)
 
 
 def _print(pod: Pod, result: dict[str, Any]) -> None:

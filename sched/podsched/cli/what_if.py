@@ -19,14 +19,13 @@ from podsched.api.objects import (
     Pod,
     PodGroup,
     ResourceSlice,
-    key_of,
 )
 from podsched.api.quantity import QuantityError
 from podsched.api.queue_labels import QUEUE_NAME
 from podsched.ask.whatif.deciding import Outcome
 from podsched.ask.whatif.evacuation import Move, MoveOutcome, Report, Scenario, play
 from podsched.ask.whatif.world import World
-from podsched.cli.cluster_source import admit, after_applying
+from podsched.cli.cluster_source import admit, after_applying, without_pods
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
 from podsched.cli.manifests import read_known
@@ -106,9 +105,7 @@ def what_if(
     parts = NodeParts(objects)
     added = [pair for text in changes.add_node for pair in _added(text, nodes, parts)]
     new_nodes = [node for node, _ in added]
-    taken = set(map(key_of, workload.pods))
-    objects = [o for o in objects if not (isinstance(o, Pod) and key_of(o) in taken)]
-    objects = after_applying(objects, workload.others)
+    objects = after_applying(without_pods(objects, workload.pods), workload.others)
     objects += [part for _, parts_of_node in added for part in parts_of_node]
     for pod in workload.pods:
         pod.spec.node_name = ""  # It may have been read from a cluster where it runs.

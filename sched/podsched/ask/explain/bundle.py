@@ -120,8 +120,8 @@ def scenario_of(
     """Return the scenario of a pod's decision, with only the fields that it can depend on.
 
     The pod itself is not among the objects. A bound pod is decided on as if it were pending: its
-    nodeName is removed, and its claims are released. ``config``: a KubeSchedulerConfiguration, None for the
-    default.
+    nodeName is removed, and its claims are released. ``config``: a KubeSchedulerConfiguration, None
+    for the default.
     """
     packed = [
         _packed(_released(obj, pod))
