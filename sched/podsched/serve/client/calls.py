@@ -1,7 +1,8 @@
 """Calls of the API servers, with deadlines, failover and translated errors.
 
 A call is retried on the next server if it was certainly not executed, and, for reads and idempotent
-writes, also if its outcome is unknown; within the call's deadline, with growing pauses.
+writes, also if its outcome is unknown; within the call's deadline, with growing pauses. A call that
+fails after an attempt of unknown outcome has an unknown outcome, too.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ times, and pyreqwest as much over HTTP/2, but its process crashed once.
       |  -- 401: with the token read again, once                             |
       '----------------------- until the deadline ---------------------------'
 
-Errors of aiohttp never leave this module.
+Once an attempt had an unknown outcome, so has a request that is not answered in the end. Errors of
+aiohttp never leave this module.
 """
 
 from __future__ import annotations
