@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from podsched.api.objects import Pod, PodGroup
 from podsched.framework.plugin import PermitResult
 from podsched.framework.pods import PodInfo
-from podsched.framework.status import SUCCESS, Code, Status, unschedulable
+from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unschedulable
 from podsched.serve.client.errors import Unavailable
 from podsched.term.cycle.follow_up import FollowUp
 from podsched.term.cycle.pod_group_start import GroupStart
@@ -450,6 +450,30 @@ async def test_a_gang_that_can_start_without_the_failed_member_is_not_taken_back
         await asyncio.sleep(0.5)
         assert bound(world) == ["a", "b"]
         assert conditions(world) == STARTED
+        world.check()
+
+
+async def test_members_that_a_plugin_does_not_bind_after_the_record_wake_who_was_in_the_way() -> (
+    None
+):
+    binders = [{"name": "Script"}, {"name": "DefaultBinder"}]
+    bind = {"disabled": [{"name": "*"}], "enabled": binders}
+    world = TermWorld([{"plugins": {"bind": bind}}])
+    world.node("n1", "2")
+    world.script.on_bind = lambda pod: error("not bound") if pod.name in "ab" else SKIP
+    patch_many = world.cluster.patch_many
+
+    async def slow(patches: Any, *, fence: api_pb2.Fence | None = None) -> Results:
+        await asyncio.sleep(0.5)
+        return await patch_many(patches, fence=fence)
+
+    world.cluster.patch_many = slow  # type: ignore[method-assign]
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(0.2)
+        world.pod("important", cpu="2", priority=10, preemptionPolicy="Never")
+        await asyncio.sleep(2)
+        assert bound(world) == ["important"]
         world.check()
 
 

@@ -295,6 +295,21 @@ async def test_a_pod_preempted_just_as_it_is_allowed_waits_no_longer_and_is_trie
         world.check()
 
 
+async def test_a_pod_deleted_just_as_it_is_allowed_gets_no_pre_bind() -> None:
+    world = world_of_nodes(n1="4")
+    world.script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), timeout=600)
+    world.script.on_pre_bind = lambda pod: PreBindPlan()
+    async with world.running():
+        await world.pod_and_wait("a")
+        [waiting] = world.state.waiting
+        waiting.allow("Script")
+        world.term.binding.waiting.deleted(waiting.pod)
+        await world.delete_and_wait("a")
+        assert "Script.preBind a" not in world.log
+        assert world.log.count("Script.unreserve a") == 1
+        world.check()
+
+
 async def test_a_waiting_pods_node_is_published_as_its_nomination() -> None:
     world = world_of_nodes(n1="4")
     world.script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), timeout=60)

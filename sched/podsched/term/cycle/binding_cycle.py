@@ -147,6 +147,8 @@ class BindingCycle(TermPart):
         status = run_bind(runtime, assignment)
         self._meter.traces.bind_plugins_ran(assignment.queued)
         if not status.ok:
+            # Members of a group may have held their room for long before they come here.
+            at_once = at_once and assignment.group is None
             self._failures.undo(assignment, status, at_once=at_once)
         return status.ok
 
