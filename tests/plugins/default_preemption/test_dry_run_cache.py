@@ -18,7 +18,7 @@ from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, dry_run
 from podsched.plugins.default_preemption.dry_run_cache import DryRunCache
 from podsched.plugins.default_preemption.plugin import best_candidates
 from podsched.v1 import objects_pb2 as v1
-from support.engine_world import World
+from support.engine_world import World, container, node
 from support.examples import examples
 
 
@@ -91,7 +91,9 @@ def test_after_any_changes_the_victims_are_those_of_a_fresh_dry_run(seed: int) -
                 set_start_time(world)
             else:
                 world.cluster.put("PodDisruptionBudget", budget(world))
-        cached, fresh = both(world, cache, world.pending(world.random.choice((2, 3))))
+        # A nominated pod counts for the others of its class, but not for itself.
+        new = world.pending(world.random.choice((2, 3)))
+        cached, fresh = both(world, cache, world.random.choice([new, *world.nominees]))
         assert named(cached) == named(fresh)
         assert reasons(cached) == reasons(fresh)
 
@@ -153,6 +155,29 @@ def test_a_search_in_parts_finds_what_one_in_one_go_finds(seed: int) -> None:
         assert named(found.results()) == named(at_once.results())
         assert reasons(found.results()) == reasons(at_once.results())
         assert found.best() == at_once.best()
+
+
+def test_a_pods_own_nomination_counts_for_the_others_of_its_class_only() -> None:
+    world = World(1, nodes=0)
+    one_cpu = {"containers": [container({"cpu": "1"})]}
+    world.templates = [one_cpu, {**one_cpu, "priority": 10}, {}, {}]
+    world.cache.placed.add_node(node("n", allocatable={"cpu": "2", "pods": "10"}))
+    for _ in range(2):
+        world.cache.assume(world.pending(0), "n")
+    nominee, other = world.pending(1), world.pending(1)
+    world.cluster.nominator.add(nominee, "n")
+    cache, rows = DryRunCache(), np.array([0], dtype=np.intp)
+
+    def victims(pending: PodInfo) -> int:
+        evaluation = world.evaluation(pending)
+        evaluation.refresh(pending)
+        runner = ProfileFilters(
+            world.runtime, world.cluster, evaluation.outcome(), evaluation.inputs.last
+        )
+        found = cache.dry_run(evaluation.state, pending, world.cluster, rows, runner)
+        return len(found.candidates[0].pods)
+
+    assert [victims(one) for one in (other, nominee, other, nominee)] == [2, 1, 2, 1]
 
 
 def test_a_second_pod_of_a_class_tries_only_nodes_that_changed() -> None:

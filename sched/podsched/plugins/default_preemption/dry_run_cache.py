@@ -11,6 +11,9 @@ most pods only the changed nodes are tried:
     the node and its pods, their start times,    the results of these rows are dropped
     the pods nominated to it
 
+A nominated pod has results of its own, because its nomination counts for the other pods of its
+class, but not for itself.
+
 Another process may make dry runs, too (``learn``). Their results are cached like others, but the
 dry run on the chosen node is repeated in this process before any pod is evicted (``confirm``).
 
@@ -161,7 +164,8 @@ class DryRunCache:
     """Makes dry runs for preemptors, once for each class and node as long as nothing changes."""
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[PodClass, _ClassEntry] = OrderedDict()
+        #: By class; those of nominated pods by uid.
+        self._entries: OrderedDict[PodClass | str, _ClassEntry] = OrderedDict()
         self._budgets: tuple[int, Budgets] | None = None
 
     def dry_run(
@@ -239,9 +243,9 @@ class DryRunCache:
             untried = untried[~np.isin(untried, _nominated_rows(pod, cluster))]
         return entry.of(rows), untried
 
-    def moment(self, pod: PodInfo) -> Moment | None:
+    def moment(self, pod: PodInfo, cluster: ClusterView) -> Moment | None:
         """Return the versions that dry runs made right after ``cached`` depend on."""
-        entry = self._entries.get(pod.cls)
+        entry = self._entries.get(_key(pod, cluster))
         return None if entry is None else entry.moment
 
     def learn(
@@ -256,7 +260,7 @@ class DryRunCache:
         They are ignored if the class's entry was updated after that moment. Rows that changed after
         it are found when the results are read, as for results of this process.
         """
-        entry, nodes = self._entries.get(pod.cls), cluster.nodes
+        entry, nodes = self._entries.get(_key(pod, cluster)), cluster.nodes
         if entry is None or entry.moment != moment:
             return
         taken = DryRun()
@@ -279,7 +283,7 @@ class DryRunCache:
 
         If not, all results of other processes for the class are dropped.
         """
-        known = self._entries.get(pod.cls)
+        known = self._entries.get(_key(pod, cluster))
         if known is not None and row not in known.remote:
             return True
         entry = self._current(pod, cluster, runner)
@@ -295,18 +299,18 @@ class DryRunCache:
     # ------------------------------------------------------------------ validity
 
     def _current(self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner) -> _ClassEntry:
-        """Return the entry of the class, without the results for rows that have changed."""
-        nodes, now = cluster.nodes, _moment(cluster, runner)
-        entry = self._entries.get(pod.cls)
+        """Return the entry of the pod, without the results for rows that have changed."""
+        nodes, now, key = cluster.nodes, _moment(cluster, runner), _key(pod, cluster)
+        entry = self._entries.get(key)
         changed = None if entry is None else _changed_rows(entry, now, cluster)
         if entry is None or changed is None:
-            entry = self._entries[pod.cls] = _ClassEntry.empty(now, nodes.size)
+            entry = self._entries[key] = _ClassEntry.empty(now, nodes.size)
             if len(self._entries) > MAX_CLASSES:
                 self._entries.popitem(last=False)
             return entry
         entry.verdict[changed] = _UNTRIED
         entry.moment = now
-        self._entries.move_to_end(pod.cls)
+        self._entries.move_to_end(key)
         return entry
 
     def _compiled_budgets(self, cluster: ClusterView) -> Budgets:
@@ -314,6 +318,10 @@ class DryRunCache:
         if self._budgets is None or self._budgets[0] != version:
             self._budgets = version, Budgets(cluster.list(BUDGET))
         return self._budgets[1]
+
+
+def _key(pod: PodInfo, cluster: ClusterView) -> PodClass | str:
+    return pod.uid if cluster.nominator.node_of(pod.uid) else pod.cls
 
 
 def _in_parts(nodes: NodeColumns, rows: Rows) -> Sequence[Rows]:

@@ -78,7 +78,7 @@ class NodeSearch:
             untried = np.concatenate([untried, unknown])
             if (len(untried) and not number) or found.suffices(len(chunks[0])):
                 break
-        return DryRunPlan(untried, self.dry_runs.moment(pod)) if len(untried) else None
+        return DryRunPlan(untried, self.dry_runs.moment(pod, cluster)) if len(untried) else None
 
     def search_some(
         self,
