@@ -144,6 +144,35 @@ async def test_the_end_of_an_eviction_is_told_although_all_queues_are_read_again
         assert condition(world, "g", "Admitted")[0] == "False"
 
 
+async def test_a_unit_that_is_gone_when_all_queues_are_read_again_has_no_limit_any_more() -> None:
+    async with a_world(**TIMEOUT).running() as world:
+        await job_and_wait(world, "alone", "team", cpu=1)
+        endings = world.state.admission.endings
+        assert endings.next_time() is not None
+        cluster_queue(world, "another", {"cpu": 1})
+        await world.delete_and_wait("alone")
+        assert endings.next_time() is None
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_the_flavors_of_a_pod_are_forgotten_once_it_is_gone(again: bool) -> None:
+    """Also if all queues are read again then, or if it is made again at once."""
+    async with a_world().running() as world:
+        await job_and_wait(world, "alone", "team", cpu=1)
+        admission = world.state.admission
+        assert admission.pods.usage.assumed.keys() == {"uid-alone"}
+        made = world.stored("alone")
+        world.cluster.delete("Pod", "default/alone")
+        if again:
+            made.metadata.uid, made.spec.node_name = "another", ""
+            made.spec.scheduling_gates.add(name="stays")
+            world.cluster.create(made)
+        else:
+            cluster_queue(world, "another", {"cpu": 1})
+        await asyncio.sleep(1)
+        assert not admission.pods.usage.assumed
+
+
 async def test_a_queue_on_hold_lets_what_runs_go_on() -> None:
     async with a_world().running() as world:
         await job_and_wait(world, "alone", "team", cpu=1)

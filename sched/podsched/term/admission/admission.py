@@ -242,6 +242,7 @@ class Admission:
         self.books.snapshot = _read_snapshot(cluster)
         queues, of_namespaces = cluster.list("ClusterQueue"), cluster.list("LocalQueue")
         self.gate.active = bool(queues or of_namespaces or self._queues_only)
+        known_units = list(self.units)
         for lost in (self.units, self.problems, self._states):
             lost.clear()
         # From now on the cluster lists pods that change; ``refresh`` counts those that change
@@ -263,10 +264,11 @@ class Admission:
                 self.pods.count_one(key)
                 yield
         self.pods.usage.settle()
-        # The last pod of a unit that is being evicted may be gone since the last refresh.
-        for key in self.endings.current.keys() - self.units.keys():
-            self.units[key] = Unit(key)
-            self._stale_later[key] = None
+        # The last pod of a unit may be gone since the last refresh.
+        for key in known_units:
+            if key not in self.units:
+                self.units[key] = Unit(key)
+                self._stale_later[key] = None
         yield from self._refresh_later()
         for key, hold in list(self.holds.of.items()):
             workload = self.turns.workloads.get(key)

@@ -88,6 +88,8 @@ class QueuedPods:
                 other = new.get(key)
                 if other is None or other.pod.uid != place.pod.uid:
                     moved[place.pod.uid] = None
+                    if old is before:
+                        self._forget(place.pod.uid)
                 yield
 
     def assumed(self, flavors: Mapping[str, Flavors], local_queue: str) -> None:
@@ -129,19 +131,25 @@ class QueuedPods:
             if old is not None:
                 del self._places[key]
                 self._leave(old)
-                self.usage.assumed.pop(old.pod.uid, None)
-                self._admitted_by.pop(old.pod.uid, None)
+                self._forget(old.pod.uid)
             return
         unit = unit_key(pod)
         if old is not None:
             if self._stays(old, pod, unit, name, held=held):
                 return
             self._leave(old, released=False)
+            if old.pod.uid != pod.uid:
+                self._forget(old.pod.uid)
         new = self._places[key] = self._join(pod, unit, name, held=held)
         # Only if its usage has changed: a user may change labels of running pods all the time, and
         # that helps nobody.
         if old is not None and old.amounts and not new.uses_the_same(old):
             self._books.freed.append((old.queue, old.amounts.keys()))
+
+    def _forget(self, uid: str) -> None:
+        """Forget how a pod was admitted that is gone."""
+        self.usage.assumed.pop(uid, None)
+        self._admitted_by.pop(uid, None)
 
     def _stays(self, old: _Place, pod: PodInfo, key: str, name: str, *, held: bool) -> bool:
         """Whether a changed pod counts as before; the new version takes the place of the old."""
