@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from podsched.api.objects import Pod, key_of
 from podsched.app import explaining as module
 from podsched.app.answering import Unanswerable
 from podsched.app.explaining import Explaining
@@ -29,18 +30,21 @@ def question(name: str = "web") -> Question:
 
 
 class Seen:
-    """An informer that has seen everything up to revision 10, and knows no pod."""
+    """An informer that has seen everything up to revision 10."""
+
+    def __init__(self, *pods: Pod) -> None:
+        self._pods = {key_of(pod): pod for pod in pods}
 
     async def wait_for_revision(self, revision: int) -> None:
         if revision > 10:
             await asyncio.Event().wait()
 
     def objects(self, kind: str) -> dict[str, object]:
-        return {}
+        return dict(self._pods)
 
 
-def explaining(world: ExplainWorld | None) -> Explaining:
-    informer: Any = Seen()
+def explaining(world: ExplainWorld | None, *stored: Pod) -> Explaining:
+    informer: Any = Seen(*stored)
     return Explaining(lambda: world.state if world else None, lambda: LEADER, informer)
 
 
@@ -76,6 +80,17 @@ async def test_an_answer_waits_until_the_decision_for_a_pod_group_is_over() -> N
 async def test_an_unknown_pod_is_not_found() -> None:
     with pytest.raises(Unanswerable, match='pods "web" not found'):
         await first(explaining(ExplainWorld()).answer(question()))
+
+
+async def test_no_changes_are_looked_for_that_help_a_pod_that_is_set_aside() -> None:
+    world = ExplainWorld()
+    stored = owned("web")
+    stored.spec.containers.add(name="c").resources.requests["cpu"] = "x"
+    world.put(stored)
+    asked = Question(explain=ExplainRequest(namespace="default", name="web", changes=True))
+    answer = (await first(explaining(world, stored).answer(asked))).explanation
+    assert answer.state == PodState.PENDING
+    assert not answer.changes
 
 
 async def test_a_pod_group_is_explained_with_what_would_let_it_start() -> None:

@@ -120,6 +120,21 @@ def test_a_finished_pod_is_told_from_what_is_stored_and_an_unknown_one_is_not(
     assert explain_live(world.state, request, Clock(world.now, EPOCH)) is None
 
 
+def test_a_pod_that_is_set_aside_is_told_with_the_reason(world: ExplainWorld) -> None:
+    states = {"waits": PodState.PENDING, "bound": PodState.BOUND, "leaving": PodState.DELETING}
+    for name, state in states.items():
+        stored = pod(name, {"nodeName": "a"} if name == "bound" else {})
+        stored.spec.containers.add(name="c").resources.requests["cpu"] = "x"
+        if name == "leaving":
+            stored.metadata.deletion_timestamp.FromSeconds(1)
+        world.put(stored)
+        request = ExplainRequest(namespace="default", name=name)
+        found = explain_live(world.state, request, Clock(world.now, EPOCH), stored)
+        assert found is not None
+        assert found.state == state
+        assert found.message.startswith("the pod cannot be used and is ignored until it changes:")
+
+
 def test_explaining_changes_nothing_and_counts_as_no_run_of_a_plugin(world: ExplainWorld) -> None:
     world.pod("web", "5", priority=3)
     world.pod("there", "2", on="a")

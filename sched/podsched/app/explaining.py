@@ -169,9 +169,11 @@ class Explaining:
         is_group, key = asked.kind == POD_GROUP, f"{asked.namespace}/{asked.name}"
         if is_group:
             unit, pod = key, next(pod for pod in cluster.members(key) if pod.uid not in held)
-        else:
+        elif key in cluster.pods:
             pod = cluster.pods[key]
             unit = unit_key(pod)
+        else:
+            return  # It is set aside: nothing but a change of the pod itself helps.
         world = World.on_copy(state.cache, state.profiles)
         until = time.monotonic() + _GROUP_SECONDS
         stored = list(self._stored().values())

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from podsched.api.conditions import POD_SCHEDULED, condition_of
+from podsched.api.conditions import POD_SCHEDULED, condition_of, is_finished, is_terminating
 from podsched.api.objects import Pod, Timestamp, timestamp
 from podsched.ask.explain.decided import Recorded, add_record
 from podsched.ask.explain.explanation import (
@@ -27,6 +27,7 @@ from podsched.framework.pod_groups import KIND as POD_GROUP
 from podsched.framework.pods import PodInfo
 from podsched.queue.standing import Standing, standing_of
 from podsched.term.admission.units import unit_key
+from podsched.term.set_aside import IGNORED
 from podsched.term.state import SchedulingState
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation, PodState, QueueStanding
 
@@ -55,12 +56,13 @@ def explain_live(
     state: SchedulingState,
     request: ExplainRequest,
     clock: Clock,
-    finished: Pod | None = None,
+    stored: Pod | None = None,
     recorded: Recorded = Recorded(),
 ) -> Explanation | None:
     """Explain a pod or PodGroup as of now; None if it is unknown.
 
-    finished: the stored pod, for pods that have ended (the state does not keep those);
+    stored: the stored pod, for pods that the state does not have: those that have ended or are set
+    aside;
     recorded: what this replica has recorded about the pod.
     """
     key = f"{request.namespace}/{request.name}"
@@ -68,7 +70,7 @@ def explain_live(
         return _explain_group(state, key, clock)
     info = state.cache.cluster.pods.get(key)
     if info is None:
-        return explain_ended(finished) if finished is not None else None
+        return _explain_stored(state, stored, key) if stored is not None else None
     held = state.cache.held.get(info.uid)
     answer = Explanation(
         pod=reference(held.info if held else info), scheduler_name=info.cls.scheduler_name
@@ -89,6 +91,22 @@ def explain_live(
         answer.notes.append(NOT_TRIED)
     scoring = runtime.score if runtime is not None else ()
     add_record(answer, recorded, {named.name: named.weight for named in scoring})
+    return answer
+
+
+def _explain_stored(state: SchedulingState, pod: Pod, key: str) -> Explanation:
+    """Explain a pod that the state does not have."""
+    answer = explain_ended(pod)
+    if is_finished(pod):
+        return answer
+    if pod.spec.node_name:
+        answer.state = PodState.BOUND
+    elif is_terminating(pod):
+        answer.state = PodState.DELETING
+    else:
+        answer.state = PodState.PENDING
+    reason = state.set_aside.reason("Pod", key)
+    answer.message = IGNORED.format(reason) if reason else ""
     return answer
 
 

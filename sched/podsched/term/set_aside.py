@@ -8,7 +8,7 @@ pods that keep ending terms (``FaultyPods``). The leader reports pods that are s
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from podsched.api.objects import AnyObject, Pod
 from podsched.cache.cache import Cache
@@ -17,6 +17,9 @@ from podsched.serve.client.informer import Event
 from podsched.telemetry.logs import get_logger
 from podsched.term.admission.changes import check_readable
 from podsched.term.faulty_pods import FaultyPods
+
+#: What is said of a pod that is set aside, with the reason.
+IGNORED: Final = "the pod cannot be used and is ignored until it changes: {}"
 
 _log = get_logger("scheduler")
 

@@ -8,6 +8,7 @@ from podsched.api.conditions import FALSE, POD_SCHEDULED, REASON_SCHEDULER_ERROR
 from podsched.api.objects import ObjectMeta
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.framework.pods import PodInfo
+from podsched.term.set_aside import IGNORED
 from podsched.term.state import SchedulingState
 from podsched.term.writes.event_recorder import EventRecorder
 from podsched.term.writes.pod_group_conditions import QueueCondition
@@ -85,7 +86,7 @@ class PodReports:
             scheduler = pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
             if scheduler not in self._state.profiles:
                 continue
-            message = f"the pod cannot be used and is ignored until it changes: {reason}"
+            message = IGNORED.format(reason)
             # From the message alone: a pod that is set aside has no ``PodInfo``.
             metadata = pod.metadata
             self._recorder.record(
