@@ -123,6 +123,30 @@ async def test_the_wait_of_a_pod_ends_that_is_deleted_while_a_search_for_victims
         assert not world.state.cache.assumed
 
 
+async def test_a_member_preempted_while_a_search_for_victims_has_removed_it_is_undone_afterwards(
+    rounds: Rounds,
+) -> None:
+    world = world_of_nodes(n1="3")
+    held_at_permit(world, "low-1")
+    known = world.state.cache.cluster.pods
+
+    def preempt() -> None:
+        assert world.term.binding.waiting.preempt(ready, "DefaultPreemption")
+
+    async with world.running():
+        group(world, "low", 2)
+        members(world, "low", "low-1", "low-2", "low-3", cpu="1")
+        await asyncio.sleep(1)
+        ready = known["default/low-3"]
+        rounds.act_once(world, lambda: "default/low-3" not in known, preempt)
+        group(world, "g", 6, priority=10)
+        members(world, "g", *"abcdef", cpu="1", priority=10)
+        await asyncio.sleep(0.5)
+        assert rounds.acted
+        assert world.state.cache.assumed == {"uid-low-1", "uid-low-2"}
+        world.check()
+
+
 async def test_a_new_member_of_a_gang_is_not_gated_because_a_search_has_removed_the_others(
     rounds: Rounds,
 ) -> None:

@@ -193,12 +193,16 @@ class WaitingCycles(TermPart):
 
         Return False if it is at none of these.
         """
-        ready = self.ready.get(uid)
-        if ready is not None and ready.group is not None:
-            ready.group.rejected(ready, error(why))
+        if uid in self.ready:
+            self._state.after_trial.do(partial(self._withdraw, uid, why))
             return True
         cycle = self._cycles.get(uid)
         if cycle is None or cycle.task.done():
             return False
         cycle.cancel(why)
         return True
+
+    def _withdraw(self, uid: str, why: str) -> None:
+        ready = self.ready.get(uid)
+        if ready is not None and ready.group is not None:
+            ready.group.rejected(ready, error(why))
