@@ -288,6 +288,10 @@ class ClusterView(Protocol):
         """Return the objects of a kind by the node that ``node_of`` returns for each."""
 
     @property
+    def open_trial(self) -> object | None:
+        """The trial that is open, which may undo all that is assumed now; None if there is none."""
+
+    @property
     def placement(self) -> frozenset[str] | None:
         """The names of the nodes that members of a group may use in this try; None for all."""
 

@@ -9,6 +9,8 @@ import pytest
 
 from podsched.framework.plugin import PreBindPlan
 from podsched.framework.status import SUCCESS, Code, Status, error
+from podsched.plugins.dynamic_resources import reservation
+from podsched.serve.client.errors import Unavailable
 from podsched.v1 import objects_pb2 as v1
 from support.device_cluster import Cluster, a_cluster
 from support.gangs import gang
@@ -68,6 +70,33 @@ async def test_a_gang_that_does_not_fit_leaves_the_shared_claim_unallocated() ->
         world.user("p", "other")
         await asyncio.sleep(5)
     assert world.nodes_of("p") == ["n1"]
+
+
+async def test_a_gang_that_does_not_fit_keeps_no_devices_that_nobody_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whether a patch was written is in doubt for a while; that may end while a gang is tried."""
+    world = await a_cluster(n1=["d0"])
+    for name in ("lost", "a", "b", "other"):
+        world.claim(name)
+    patch_many = world.cluster.patch_many
+
+    async def patched(patches: Any, *, fence: Any) -> Any:
+        if patches[0].name == "lost":
+            raise Unavailable("no answer")
+        return await patch_many(patches, fence=fence)
+
+    world.cluster.patch_many = patched  # type: ignore[method-assign]
+    world.user("gone", "lost")
+    async with world.running(seconds=0.2):
+        world.cluster.delete("Pod", "default/gone")
+        await asyncio.sleep(1)
+        monkeypatch.setattr(reservation, "DOUBT", 0.0)
+        names = make_gang(world, "g", 2, ["a"], ["b"])
+        await asyncio.sleep(5)
+        world.user("p", "other")
+        await asyncio.sleep(5)
+    assert world.nodes_of(*names, "p") == ["", "", "n1"]
 
 
 async def test_a_pod_of_another_group_waits_for_a_claim_that_is_being_allocated() -> None:

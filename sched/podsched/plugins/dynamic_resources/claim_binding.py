@@ -161,7 +161,12 @@ class ClaimBinding:
                 state.patches += (without_consumer(claim, pod),)
 
     def drop_doubts(self, cluster: ClusterView) -> None:
-        """Free devices of patches with unknown outcome that the informer has not shown in time."""
+        """Free devices of patches with unknown outcome that the informer has not shown in time.
+
+        Not in a trial: its rollback would assume them again, and nothing would free them then.
+        """
+        if cluster.open_trial is not None:
+            return
         for key, reserved in list(self._in_doubt.items()):
             if reserved.drop(cluster, self._now()):
                 del self._in_doubt[key]

@@ -146,6 +146,8 @@ class DynamicResources:
         """Reject the pod while a claim does not exist or is not usable for it."""
         if not has_claims(pod):
             return SUCCESS
+        # Here and in ``prepare``, because pods are decided in trials.
+        self._binding.drop_doubts(self._handle.cluster)
         try:
             usable_claims(pod, self._handle.cluster)
         except ClaimUnusableError as why:
@@ -162,6 +164,7 @@ class DynamicResources:
         """
         if not self._needs.is_concerned(pod, cluster):
             return
+        self._binding.drop_doubts(cluster)
         self._compile_selector.holds_back = True
         self._filter.shorten()
         yield from self._devices.prepare(cluster)
