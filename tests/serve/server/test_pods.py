@@ -278,6 +278,24 @@ async def test_a_status_that_is_so_already_is_not_written(world: World) -> None:
     assert again.revision == first.revision
 
 
+async def test_a_late_report_of_a_failed_attempt_changes_nothing_of_a_pod_that_has_a_node(
+    world: World,
+) -> None:
+    """Other conditions of the same patch are written."""
+    await created(world)
+    await world.core.pods.bind([binding("web", "worker-1")], None)
+    patch = v1.PodStatusPatch(name="web", nominated_node_name="worker-2")
+    patch.conditions.add(type="PodScheduled", status="False", reason="Unschedulable")
+    patch.conditions.add(type="X", status="True")
+    await world.core.pods.patch_statuses([patch], None)
+    after = (await stored(world)).status
+    assert [(c.type, c.status) for c in after.conditions] == [
+        ("PodScheduled", "True"),
+        ("X", "True"),
+    ]
+    assert after.nominated_node_name == ""
+
+
 # ---------------------------------------------------------------------------- evicting
 
 

@@ -85,18 +85,25 @@ def check_conditions(name: str, conditions: Sequence[PodCondition]) -> None:
 
 
 def status_step(entry: Entry, patch: PodStatusPatch, now: Timestamp) -> Step | None:
-    """Return the step that sets conditions and nomination; None if the pod already has them."""
+    """Return the step that sets conditions and nomination; None if the pod already has them.
+
+    If the pod has a node, it was bound while the patch waited; then what the patch says of an
+    earlier attempt is left out.
+    """
     check_preconditions(entry, Preconditions(uid=patch.uid))
     pod = entry.decode()
     assert isinstance(pod, Pod)
     check_conditions(patch.name, patch.conditions)
     changed = False
+    has_node = bool(pod.spec.node_name)
     for condition in patch.conditions:
+        if has_node and condition.type == POD_SCHEDULED and condition.status != TRUE:
+            continue
         changed |= set_pod_condition(pod.status, condition, now)
     at = Place("status.conditions")
     if not at.bounded(pod.status.conditions):
         raise errors.invalid_fields(POD, patch.name, at.errors)
-    if patch.HasField("nominated_node_name"):
+    if patch.HasField("nominated_node_name") and not (has_node and patch.nominated_node_name):
         changed |= pod.status.nominated_node_name != patch.nominated_node_name
         pod.status.nominated_node_name = patch.nominated_node_name
     return Step(pod.SerializeToString()) if changed else None
