@@ -6,6 +6,7 @@ import errno
 import io
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 
 import pytest
 
@@ -19,8 +20,13 @@ class ClosedPipe(io.StringIO):
         raise BrokenPipeError(errno.EPIPE, f"Broken pipe: {text}")
 
 
-def test_a_reader_that_has_read_enough_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["sched", "config", "default"])
+@pytest.mark.parametrize("arguments", ["config default", "simulate --scenarios FILE"])
+def test_a_reader_that_has_read_enough_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: str
+) -> None:
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text("{}\n")
+    monkeypatch.setattr(sys, "argv", ["sched", *arguments.replace("FILE", str(cases)).split()])
     with (
         redirect_stdout(ClosedPipe()),
         redirect_stderr(io.StringIO()) as said,

@@ -45,6 +45,11 @@ async def test_a_change_that_the_server_would_refuse_is_told_before_it_is_carrie
     [
         ("kind: Rollout\nmetadata: {name: web}", "no object of a kind that podsched has"),
         ("kind: Pod", "Pod without a name"),
+        (
+            "kind: Pod\nmetadata: {name: p}\n---\napiVersion: v1\n"
+            "kind: Pod\nmetadata: {name: p, labels: {app: web}}",
+            "pod/p has several manifests that differ",
+        ),
     ],
 )
 def test_a_plan_of_nothing_that_can_be_planned_is_an_error(

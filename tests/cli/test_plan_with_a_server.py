@@ -43,7 +43,8 @@ def test_a_plan_is_carried_out_once_and_only_on_what_it_rests_on(
     running: Commands, tmp_path: Path
 ) -> None:
     (tmp_path / "app.yaml").write_text(MANIFESTS)
-    made = json.loads(running.ok("plan", "-f", str(tmp_path / "app.yaml"), "-o", "json"))
+    twice = ("-f", str(tmp_path / "app.yaml")) * 2
+    made = json.loads(running.ok("plan", *twice, "-o", "json"))
     assert [one["action"] for one in made["writes"]] == ["create", "create"]
     [decision] = made["pods"]
     running.ok("label", f"node/{decision['node']}", "planned=no")

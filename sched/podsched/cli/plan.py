@@ -115,9 +115,10 @@ def plan(filename: Filename, given: _Flags) -> None:
     if unnamed := [o for o in found.objects if not o.metadata.name]:
         kind = kind_of(unnamed[0]).name
         fail(f"{kind} without a name: a plan needs the names of all objects", USAGE)
+    manifests = _each_once(found.objects)
     config, written = read_source(ConfigSource(given.config))
-    now = with_client(given.server, lambda client: _read(client, found.objects))
-    writes = [_write(manifest, now) for manifest in found.objects]
+    now = with_client(given.server, lambda client: _read(client, manifests))
+    writes = [_write(manifest, now) for manifest in manifests]
     if with_client(given.server, lambda client: report_refusals(client, writes)):
         raise typer.Exit(FAILED)
     forecast = _forecast(now, writes, config)
@@ -129,6 +130,16 @@ def plan(filename: Filename, given: _Flags) -> None:
         raise typer.Exit(2)
     if not all(one.node for one in forecast.decisions):
         raise typer.Exit(FAILED)
+
+
+def _each_once(manifests: Sequence[AnyObject]) -> list[AnyObject]:
+    """Return manifests without repetitions; exit if two different ones are of one object."""
+    found: dict[str, AnyObject] = {}
+    for manifest in manifests:
+        if found.setdefault(reference(manifest), manifest) != manifest:
+            what = short_reference(manifest)
+            fail(f"{what} has several manifests that differ: a plan writes an object once", USAGE)
+    return list(found.values())
 
 
 async def _read(client: ApiClient, manifests: Sequence[AnyObject]) -> Now:

@@ -7,6 +7,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -360,11 +361,9 @@ def print_results(path: Path, results: Results) -> None:
     Exits if the file cannot be read, or has no case, and at its end if a case was broken.
     """
     cases = broken = 0
-    with (
-        fail_on(PluginError),
-        fail_on(OSError, EOFError, zlib.error, about=path, code=USAGE),
-        open_scenarios(path) as lines,
-    ):
+    with fail_on(PluginError), ExitStack() as stack:
+        with _reading(path):
+            lines = stack.enter_context(open_scenarios(path))
         for result in results(_bounded(lines, path)):
             cases += 1
             broken += isinstance(result, Broken)
@@ -377,7 +376,16 @@ def print_results(path: Path, results: Results) -> None:
 
 
 def _bounded(lines: IO[bytes], path: Path) -> Iterator[bytes]:
-    while line := lines.readline(MAX_BYTES + 1):
+    while True:
+        with _reading(path):
+            line = lines.readline(MAX_BYTES + 1)
+        if not line:
+            return
         if len(line) > MAX_BYTES:
             fail(f"{path}: a line of more than {MAX_BYTES >> 20} MiB")
         yield line
+
+
+def _reading(path: Path) -> AbstractContextManager[None]:
+    """Exit if the block cannot read the file; what is printed in between may fail, too."""
+    return fail_on(OSError, EOFError, zlib.error, about=path, code=USAGE)
