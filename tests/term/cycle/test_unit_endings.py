@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from podsched.api.objects import ClusterQueue, LocalQueue, Pod, PodGroup
-from podsched.serve.client.errors import Unavailable
+from podsched.serve.client.errors import Invalid, Unavailable
 from podsched.term.admission.endings import Ending
 from podsched.term.cycle.unit_endings import UnitEndings
 from podsched.v1.api_pb2 import BatchResult, EvictRequest
@@ -489,6 +489,36 @@ async def test_a_victim_that_leaves_when_its_pods_should_be_ready_is_not_late() 
         controlled(world, "low-again")
         await asyncio.sleep(1)
         assert bound(world) == ["low-again"]
+
+
+async def test_a_victim_that_stays_because_nobody_waits_for_it_any_more_is_not_evicted() -> None:
+    """It could not be evicted before that. Then its queue drains."""
+    world = one_node({"gpu": 8}, within="LowerPriority")
+    evict_pods, calls = world.cluster.evict_pods, 0
+
+    async def unwilling(requests: Any, *, fence: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        raise Invalid("not now")
+
+    world.cluster.evict_pods = unwilling  # type: ignore[method-assign]
+    async with world.running():
+        await gang_and_wait(world, "low", "team", 1, gpu=8)
+        job(world, "high", "team", 10, gpu=8)
+        await asyncio.sleep(2.5)
+        assert calls > 1
+        assert condition(world, "low", "Evicted")[:2] == ("True", "Preempted")
+        assert len(world.events("low", "Preempted")) == 1
+        await world.delete_and_wait("high")
+        for type_ in ("Evicted", "Preempted"):
+            status, reason, message = condition(world, "low", type_)
+            assert (status, reason) == ("False", "QuotaReserved")
+            assert message.startswith("Previously: Preempted to accommodate a workload")
+        world.cluster.evict_pods = evict_pods  # type: ignore[method-assign]
+        stop(world, "ClusterQueue", "HoldAndDrain")
+        await asyncio.sleep(1)
+        assert condition(world, "low", "Evicted")[:2] == ("True", "ClusterQueueStopped")
+        assert bound(world) == []
 
 
 async def test_a_victim_that_is_being_evicted_already_keeps_its_reason() -> None:

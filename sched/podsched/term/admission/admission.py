@@ -299,7 +299,7 @@ class Admission:
         is_victim = bool(unit.held) and self.holds.is_victim(key)
         state = self._states.of(unit)
         self.requeuing.places.update(unit)
-        self.endings.update(unit, state.drains)
+        self.endings.update(unit, state.drains, is_victim=is_victim)
         if unit.held and not is_victim:
             admitted[key] = self.requeuing.places.put(self._workloads.admitted(unit))
         else:

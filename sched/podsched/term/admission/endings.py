@@ -92,6 +92,9 @@ class Endings:
         self.changed: dict[str, None] = {}
         self.ended: dict[str, Ending] = {}
         """The units, by key, whose last pod with a node is gone, and why; for who reports it."""
+        self.spared: dict[str, Ending] = {}
+        """The victims, by key, that run on because nobody waits for them any more, and how they
+        would have ended; for who reports it."""
         self.become_ready: dict[str, None] = {}
         """The keys of units that have become ready; for who reports it."""
         #: Keys of units with a pod that has a node.
@@ -105,8 +108,12 @@ class Endings:
         self._limits = DueTimes()
         self._at_limit: dict[str, Ending] = {}
 
-    def update(self, unit: Unit, stopped: str) -> None:
-        """Take in a changed unit; ``stopped``: the reason with which its queue drains, or ""."""
+    def update(self, unit: Unit, stopped: str, *, is_victim: bool) -> None:
+        """Take in a changed unit.
+
+        ``stopped``: the reason with which its queue drains, or "". ``is_victim``: another unit
+        waits for it to be gone.
+        """
         key, known = unit.key, self.current.get(unit.key)
         if not unit.held:
             self._ready_by.discard(key)
@@ -129,6 +136,11 @@ class Endings:
             return
         known = self._take_over_eviction(unit)
         self._running.add(key)
+        # Its eviction may have failed, and the unit that it was for is gone or runs elsewhere.
+        stays = not (is_victim or all(pod.terminating for pod in unit.held.values()))
+        if known is not None and not known.evicts and stays:
+            self.spared[key] = self.current.pop(key)
+            known = None
         if stopped and known is None:
             kind = stopped.removesuffix("Stopped")
             self._begin(key, Ending(stopped, f"The {kind} is stopped"))

@@ -81,6 +81,11 @@ class UnitEndings(TermPart):
             if ending.reason == PREEMPTED:
                 said.append(QueueCondition(REQUEUED, TRUE, PREEMPTED, ending.message))
             self._report(key, *said, NOT_ADMITTED)
+        for key in take_all(endings.spared):
+            self._reported.discard(key)
+            group = pod_group(self._cluster, key)
+            if group is not None and group.uid:
+                self._conditions.write_conditions(group, self._not_evicted(group))
         for key in take_all(endings.become_ready):
             message = "All pods reached readiness and the workload is running"
             self._report(key, QueueCondition(PODS_READY, TRUE, "Started", message))
@@ -97,11 +102,16 @@ class UnitEndings(TermPart):
 
         A unit that is being evicted keeps its reason, which decides when it is admitted again.
         """
+        endings = self._admission.endings
         for victim in victims:
             workload = victim.workload
             key, message = workload.key, notes[workload.key]
-            if workload.evicted or key in self._admission.endings.current:
+            if workload.evicted or key in endings.current:
                 continue
+            endings.note_preemption(key, message)
+            spared = endings.spared.pop(key, None)
+            if spared is not None and spared.message == message:
+                continue  # It has been told so: its eviction failed, and is tried again.
             priorities = "; ".join(
                 f"{who} effective priority: {one.priority} (base: {one.priority}, boost: 0)"
                 for who, one in (("preemptor", preemptor), ("preemptee", workload))
@@ -111,7 +121,6 @@ class UnitEndings(TermPart):
             name = f"{shown_key(key)} (UID: {workload.uid}) in ClusterQueue {workload.queue}"
             text = f"Preempted workload {name}; {priorities}"
             self.record(preemptor.key, _NORMAL, "PreemptedWorkload", text, or_pod=True)
-            self._admission.endings.note_preemption(key, message)
             self._reported.add(key)
             self._report(
                 key,
@@ -121,15 +130,20 @@ class UnitEndings(TermPart):
 
     def admitted(self, group: PodGroup) -> list[QueueCondition]:
         """Return the conditions of a unit that change because it is admitted."""
+        said = self._not_evicted(group)
+        if self._admission.endings.waits_for_ready:
+            text = "Not all pods are ready or succeeded"
+            said.append(QueueCondition(PODS_READY, FALSE, "WaitForStart", text))
+        return said
+
+    def _not_evicted(self, group: PodGroup) -> list[QueueCondition]:
+        """Return the conditions of a unit that change because it is not being evicted any more."""
         said = []
         for type_ in (EVICTED, PREEMPTED):
             known = self._conditions.condition(group, type_)
             if known is not None and known[0] == TRUE:
                 text = f"Previously: {known[2]}"
                 said.append(QueueCondition(type_, FALSE, QUOTA_RESERVED, text))
-        if self._admission.endings.waits_for_ready:
-            text = "Not all pods are ready or succeeded"
-            said.append(QueueCondition(PODS_READY, FALSE, "WaitForStart", text))
         return said
 
     # ------------------------------------------------------------------ evicting
