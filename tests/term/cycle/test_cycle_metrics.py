@@ -49,3 +49,10 @@ def test_waits_at_permit_are_counted_by_the_status_that_ended_them() -> None:
         meter.permitted(queued, status, 1.0, 1.5)
     waits = meter.scheduler.permit_wait_duration_seconds
     assert {labels for labels, _ in waits.cells()} == {("Success",), ("Unschedulable",)}
+
+
+def test_only_preemptions_for_single_pods_are_remembered_until_their_pod_is_bound() -> None:
+    meter = CycleMeter(MetricRegistry(), Tracer()).preemption
+    meter.begins("pod", "n1", 1)
+    meter.begins("group", "", 2)
+    assert meter.freed_for == {"pod": "n1"}

@@ -250,6 +250,17 @@ def world_with_own_post_filter(*victims_of_second: str) -> TermWorld:
     return world
 
 
+async def test_the_preemption_for_a_pod_that_is_deleted_before_it_is_bound_is_forgotten() -> None:
+    world = world_of_nodes(n1="4")
+    world.pod("low", cpu="3", on="n1")
+    world.script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), timeout=600)
+    async with world.running():
+        await world.pod_and_wait("high", cpu="3", priority=10)
+        assert len(world.state.waiting) == 1
+        await world.delete_and_wait("high")
+        assert not world.term.preemption_meter.freed_for
+
+
 async def test_victims_of_a_users_plugin_are_evicted_when_nothing_else_preempts() -> None:
     world = world_with_own_post_filter("low")
     world.node("n1")

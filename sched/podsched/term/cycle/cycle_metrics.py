@@ -87,10 +87,14 @@ class PreemptionMeter:
         self.freed_for: dict[str, str] = {}
 
     def begins(self, uid: str, node_name: str, victims: int) -> None:
-        """Count a preemption that begins; an earlier one for the same pod was futile."""
+        """Count a preemption that begins; an earlier one for the same pod was futile.
+
+        ``node_name``: "" for a group, which has no end here.
+        """
         self._metrics.preemption_victims.observe(victims)
         self.ends(uid)
-        self.freed_for[uid] = node_name
+        if node_name:
+            self.freed_for[uid] = node_name
 
     def ends(self, uid: str, bound_to: str = "") -> None:
         """Count the preemption for a pod as futile unless the pod was bound to the freed node."""

@@ -93,6 +93,7 @@ class FailureHandler(TermPart):
         if known is None or known.uid != pod.uid or known.node_name:
             self._state.queue.in_flight.done(pod.uid)
             self._meter.traces.end(assignment.queued, "gone")
+            self._meter.preemption.ends(pod.uid, known.node_name if known is not None else "")
             self._notes.ended(assignment.queued, GONE, status.message)
             return
         # The informer's version lacks the tolerations of the flavors on which it did not start.
