@@ -84,6 +84,16 @@ def test_the_first_pod_of_a_group_in_labels_is_a_group() -> None:
     assert found["outcome"] == "Schedulable"
 
 
+def test_other_schedulers_labels_name_groups_if_the_configuration_says_so() -> None:
+    marks = "pod-group.scheduling.sigs.k8s.io"
+    member = pod("p", labels={f"{marks}/name": "t"}, annotations={f"{marks}/min-available": "2"})
+    args = [{"name": "GangScheduling", "args": {"labelGroups": True}}]
+    config = {"profiles": [{"pluginConfig": args}]}
+    alone = simulate(scenario(pod=to_manifest(member)), factories())
+    waits = simulate(scenario(pod=to_manifest(member), config=config), factories())
+    assert (alone["outcome"], waits["outcome"]) == ("Schedulable", GATED)
+
+
 def failing_at(point: str) -> dict[str, Any]:
     """The result with FailsOn at one extension point; all nodes pass the other filters."""
     enabled = {"enabled": [{"name": "FailsOn"}]}

@@ -60,15 +60,19 @@ def simulate(
     gets the smallest changes with which it would fit. Raises ManifestError, ConfigError,
     QuantityError or BadScenario for a broken scenario, PluginError for a broken plugin.
     """
-    cache, pod = _read(scenario)
-    cluster = cache.cluster
     config = _config(scenario, plugins)
+    cache = Cache()
+    cluster = cache.cluster
+    runtimes = [ProfileRuntime(one, plugins, SimulatedHandle(cluster)) for one in config.profiles]
+    cache.classes.label_groups = any(one.forms_label_groups() for one in runtimes)
+    pod = _read(scenario, cache)
     profile = config.profile(pod.cls.scheduler_name) or config.profiles[0]
-    runtime = ProfileRuntime(profile, plugins, SimulatedHandle(cluster))
+    number = config.profiles.index(profile)
+    runtime = runtimes[number]
     gate = runtime.gate(pod)
     decided = simulate_pod(runtime, cluster, pod) if gate is None else _gated(*gate)
     result = {"id": scenario.get("id", "")} | decided
-    unasked = dict.fromkeys(_unasked_plugins(config, config.profiles.index(profile)), 0)
+    unasked = dict.fromkeys(_unasked_plugins(config, number), 0)
     for node in result.get("score", {}).values():
         node["plugins"] = unasked | node["plugins"]
     if changes and result["outcome"] in ("Unschedulable", GATED):
@@ -126,10 +130,10 @@ def _unasked_plugins(config: SchedulerConfiguration, profile: int) -> list[str]:
     return [] if disabled & {ALL, _DYNAMIC_RESOURCES} else [_DYNAMIC_RESOURCES]
 
 
-def _read(scenario: Mapping[str, Any]) -> tuple[Cache, PodInfo]:
+def _read(scenario: Mapping[str, Any], cache: Cache) -> PodInfo:
+    """Put a scenario's objects into the cache, and return its pod."""
     if not isinstance(scenario.get("objects"), list) or not isinstance(scenario.get("pod"), dict):
         raise BadScenario('a scenario has "objects" (a list) and "pod" (a manifest)')
-    cache = Cache()
     pods: list[v1.Pod] = []
     for number, manifest in enumerate(scenario["objects"]):
         if not isinstance(manifest, dict):
@@ -152,7 +156,7 @@ def _read(scenario: Mapping[str, Any]) -> tuple[Cache, PodInfo]:
     if info.group and not info.node_name and info.key not in cache.cluster.pods:
         cache.apply("Pod", None, pending)  # A group counts its members.
         info = cache.cluster.pods[info.key]
-    return cache, info
+    return info
 
 
 def _gated(plugin: str, status: Status) -> dict[str, Any]:

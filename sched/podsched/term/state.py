@@ -27,7 +27,6 @@ from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.waiting_pods import WaitingPods
 from podsched.framework.events import ActionType, ClusterEventWithHint, Resource
 from podsched.framework.plugin import PluginFactory, QueueSortPlugin
-from podsched.framework.pod_groups import FormsLabelGroups
 from podsched.framework.pods import PodInfo
 from podsched.queue.observer import QueueObserver
 from podsched.queue.scheduling_queue import SchedulingQueue
@@ -274,11 +273,8 @@ def build_state(
         )
         for profile in config.profiles
     }
-    plugins = [plugin for runtime in runtimes.values() for plugin in runtime.plugins.values()]
     # Before the first event: a pod's group is read once, when its ``PodInfo`` is made.
-    cache.classes.label_groups = any(
-        isinstance(plugin, FormsLabelGroups) and plugin.label_groups for plugin in plugins
-    )
+    cache.classes.label_groups = any(one.forms_label_groups() for one in runtimes.values())
     admission = Admission(cache, config.queues, require_queue)
     queue = SchedulingQueue(
         _sort_plugin(runtimes),
