@@ -6,8 +6,30 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from podsched.queues.assignment import Waiting
 from podsched.term.cycle.unit_reports import quota_message
+from support.queues import condition, gang_and_wait, job, job_and_wait, message, one_node
+
+
+@pytest.mark.looptime
+async def test_a_unit_that_is_made_again_is_told_why_it_waits() -> None:
+    async with one_node({"cpu": 2}).running() as world:
+        job(world, "runs", "team", cpu=2)
+        await job_and_wait(world, "waits", "team", cpu=1)
+        await gang_and_wait(world, "g", "team", 1, cpu=1)
+        told, group_told = message(world, "waits"), condition(world, "g")
+        again = world.stored("waits")
+        again.metadata.uid = "another"
+        again.status.Clear()
+        world.cluster.delete("PodGroup", "default/g")
+        for name in ("g-0", "waits"):
+            await world.delete_and_wait(name)
+        world.cluster.create(again)
+        await gang_and_wait(world, "g", "team", 1, cpu=1)
+        assert message(world, "waits") == told
+        assert condition(world, "g") == group_told
 
 
 class Unlisted(dict[str, Any]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, Final
 
 from podsched.api.conditions import FALSE, QUOTA_RESERVED, REASON_UNSCHEDULABLE, TRUE, condition_of
@@ -31,8 +31,9 @@ class UnitReports(TermPart):
     def __init__(self, parts: TermParts, endings: UnitEndings) -> None:
         super().__init__(parts)
         self._endings = endings
-        #: By key, the last reason and message of a unit that waits.
-        self._reported: dict[str, tuple[str, str]] = {}
+        #: By key of a unit that waits: the last reason and message, and the uids of the PodGroup,
+        #: or of the pods, that have been told so. They may be made again under their names.
+        self._reported: dict[str, tuple[tuple[str, str], Set[str]]] = {}
 
     def refresh(self) -> None:
         """Report new problems of units; forget units that are gone."""
@@ -60,17 +61,21 @@ class UnitReports(TermPart):
         # Only a unit that waits for its victims keeps nodes.
         if reason is not Waiting.PREEMPTED:
             self._withdraw(unit)
-        if self._reported.get(key) == (reason, message):
-            return
-        self._reported[key] = reason, message
         group = unit_group(self._cluster, unit)
-        if group is not None and group.uid and not unit.held:
+        if group is not None and (not group.uid or unit.held):
+            group = None  # Of a group that runs, only some pods wait.
+        uids = set(unit.waiting) if group is None else {group.uid}
+        why = reason, message
+        before, told = self._reported.get(key, (why, frozenset()))
+        untold = uids - told if before == why else uids
+        self._reported[key] = why, uids
+        if group is None and not reported:
+            for pod in [pod for uid, pod in unit.waiting.items() if uid in untold]:
+                self._reports.failed(pod, Failure(REASON_UNSCHEDULABLE, message))
+        elif group is not None and untold:
             said = QueueCondition(QUOTA_RESERVED, FALSE, reason, message), NOT_ADMITTED
             self._conditions.write_conditions(group, said)
             self._endings.record(key, "Warning", reason, message)
-        elif not reported:  # Of a group that runs, only some pods wait.
-            for pod in list(unit.waiting.values()):
-                self._reports.failed(pod, Failure(REASON_UNSCHEDULABLE, message))
 
     def admitted(self, workload: Workload) -> None:
         """Report that a unit, or more pods of it, are admitted."""
