@@ -131,6 +131,16 @@ async def test_a_budget_protects_a_unit_from_preemption() -> None:
         assert bound(world) == ["kept", "new"]
 
 
+async def test_a_budget_without_a_selector_protects_no_unit_from_preemption() -> None:
+    world = one_node({"gpu": 2}, within="LowerPriority")
+    world.budget("of-nothing", 0)
+    async with world.running():
+        await job_and_wait(world, "old", "team", 0, gpu=2)
+        await job_and_wait(world, "new", "team", 10, gpu=2)
+        await asyncio.sleep(15)
+        assert bound(world) == ["new"]
+
+
 async def test_no_one_takes_the_quota_that_the_first_of_two_victims_frees() -> None:
     world = one_node()
     cluster_queue(world, "a", {"gpu": 8}, cohort="all", reclaim="Any")

@@ -14,9 +14,10 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from podsched.api.disruption_budgets import selector_of
 from podsched.api.objects import Toleration, copy_of
 from podsched.api.queue_labels import ADMITTED_EXEC_TIME, ADMITTED_QUEUE
-from podsched.api.selectors import Selector, compile_selector
+from podsched.api.selectors import Selector
 from podsched.cache.pod_class import PodClasses
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import Victims
@@ -375,7 +376,7 @@ def _held_pods(admission: Admission, victims: Iterable[Victim]) -> tuple[PodInfo
 def _budgets(cluster: ClusterView) -> _Budgets:
     """Return the PodDisruptionBudgets. A preemption for a unit may exceed none of them."""
     return [
-        (item.metadata.namespace, compile_selector(item.spec.selector), item.status)
+        (item.metadata.namespace, selector_of(item), item.status)
         for item in cluster.list("PodDisruptionBudget")
     ]
 
