@@ -273,6 +273,16 @@ async def test_a_gang_that_is_not_ready_in_time_is_evicted_and_waits_for_its_bac
         assert condition(world, "g", "PodsReady")[:2] == ("True", "Started")
 
 
+async def test_a_pod_group_that_is_made_again_has_no_backoff() -> None:
+    async with a_world(**TIMEOUT).running() as world:
+        gang(world, "g", "team", 1, cpu=1)
+        await asyncio.sleep(301)
+        assert bound(world) == []
+        world.cluster.delete("PodGroup", "default/g")
+        await gang_and_wait(world, "g", "team", 1, cpu=1)
+        assert bound(world) == ["g-0"]
+
+
 async def test_a_pod_that_was_ready_once_is_not_evicted_when_it_is_not_any_more() -> None:
     async with a_world(**TIMEOUT).running() as world:
         gang(world, "g", "team", 1, cpu=1)

@@ -131,6 +131,8 @@ class Admission:
                     key for key, unit in self.units.items() if unit.namespace == name
                 )
                 return
+            if new is None or (old is not None and new.metadata.uid != old.metadata.uid):
+                self.turns.end_backoff(object_key(item))
             for pod in self.cluster.members(object_key(item)):
                 self.cluster.known_pods.note(pod.key)
                 self._stale_later[unit_key(pod)] = None

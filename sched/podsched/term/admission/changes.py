@@ -40,7 +40,7 @@ def check_readable(kind: str, item: AnyObject) -> None:
 
 def matters(kind: str, old: Any | None, new: Any | None) -> bool:
     """Whether a change of an object can change a decision; None: it did not, or does not, exist."""
-    if old is None or new is None:
+    if old is None or new is None or old.metadata.uid != new.metadata.uid:
         return old is not new
     return _relevant_part(kind, old) != _relevant_part(kind, new)
 
@@ -52,7 +52,7 @@ def _relevant_part(kind: str, item: Any) -> object:
     if kind == "WorkloadPriorityClass":
         return item.value
     if kind == CLAIM:
-        return item.metadata.uid  # Its spec never changes.
+        return True  # Its spec never changes.
     if kind == "DeviceClass":
         return item.spec.extended_resource_name
     if kind == "ClusterQueue":

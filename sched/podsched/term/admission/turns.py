@@ -240,6 +240,11 @@ class Turns:
         if self.workloads.get(workload.key) is workload:
             self.pending[workload.queue].requeue(workload, Requeue.GENERIC, backoff=True)
 
+    def end_backoff(self, key: str) -> None:
+        """End the backoff of a unit, if there is one: what is made under its name is another."""
+        if key in self.backoffs:
+            self.backoffs.set(key, self._books.now)
+
     # ------------------------------------------------------------------ what may help
 
     def note_helped(self, key: str) -> None:
