@@ -84,9 +84,7 @@ class Calls:
                 under_way = channel.unary_unary(method)(sent, timeout=left, metadata=metadata)
                 with self.channels.failing(channel):
                     raw = await under_way
-                if self.options.on_warning is not None:
-                    for text in warnings_in(await under_way.trailing_metadata()):
-                        self.options.on_warning(text)
+                await self._pass_on_warnings(under_way)
                 code = code_of(_name(method), "OK")
                 self._tried(method, code, endpoint, began, (len(sent), len(raw)))
                 message = _decoded(answer, raw)
@@ -113,6 +111,11 @@ class Calls:
             await asyncio.sleep(delay)
             if self._observer is not None:
                 self._observer.call_repeated(verb_of(_name(method)), code, self.channels.endpoint)
+
+    async def _pass_on_warnings(self, call: grpc.aio.Call) -> None:
+        if self.options.on_warning is not None:
+            for text in warnings_in(await call.trailing_metadata()):
+                self.options.on_warning(text)
 
     def _leave(self, endpoint: str, error: ClientError) -> None:
         """Use the next server if this one is unavailable."""
