@@ -509,6 +509,37 @@ async def test_the_next_leader_takes_a_gang_back_whose_room_is_gone() -> None:
         world.check()
 
 
+async def test_the_next_leader_takes_a_gang_back_one_of_whose_members_permit_rejects() -> None:
+    first = world_of_nodes(n1="4")
+    await partly_bound(first, 2)
+    pending = next(name for name in "abcd" if name not in bound(first))
+    world = TermWorld(cluster=first.cluster)
+    world.script.on_permit = lambda pod: PermitResult(
+        unschedulable("not this one") if pod.name == pending else SUCCESS
+    )
+    async with world.running(seconds=0.5):
+        assert bound(world) == []
+        assert conditions(world) == TAKEN_BACK
+        world.check()
+
+
+async def test_a_late_member_is_not_left_alone_if_the_next_leader_takes_the_gang_back() -> None:
+    first = world_of_nodes(n1="5")
+    await partly_bound(first, 2)
+    world = TermWorld(cluster=first.cluster)
+    waits_at_permit(world, next(name for name in "abcd" if name not in bound(first)))
+    async with world.running(seconds=0.5):
+        add(world, "late")
+        await asyncio.sleep(1)
+        world.script.on_permit = lambda pod: PermitResult(unschedulable("not this one"))
+        for pod in world.state.waiting:
+            pod.reject("Script", "not this one")
+        await asyncio.sleep(0.5)
+        assert bound(world) == []
+        assert conditions(world) == TAKEN_BACK
+        world.check()
+
+
 async def test_the_next_leader_takes_a_gang_back_that_lost_a_member() -> None:
     first = TermWorld()
     first.node("n1")

@@ -152,6 +152,7 @@ class GroupStart:
         self._forget_members()
         for follower in self.owner.followers_of(self):
             follower.give_up(status)
+        self.owner.start_over(self)
 
     def _has_outcome(self) -> None:
         self.unbound -= 1
@@ -202,7 +203,7 @@ class GroupStarts(TermPart):
             assignment.group = start
         if group.key in self._starting:
             self._starting[group.key].followers.append(start)
-        elif start.can_be_partial:
+        elif start.can_be_partial or self._is_incomplete(group.key):
             self._starting[group.key] = start
         return start
 
@@ -277,21 +278,29 @@ class GroupStarts(TermPart):
 
     def ended(self, start: GroupStart) -> None:
         """Handle the end of all bindings of a start."""
-        group, key = start.group, start.group.key
+        key = start.group.key
         self._under_way[key] -= 1
-        # Other starts of the group still have bindings without an outcome.
-        if self._under_way[key]:
-            return
-        del self._under_way[key]
-        if key not in self._group_outcomes.binding:
+        if not self._under_way[key]:
+            del self._under_way[key]
+        self.start_over(start)
+
+    def start_over(self, start: GroupStart) -> None:
+        """Find out whether the group of a start that has ended is partly bound."""
+        group, key = start.group, start.group.key
+        if not self._is_incomplete(key):
             return
         started = self._taking_back.has_started(group)
-        self._taking_back.bindings_ended(key, started=started)
+        self._taking_back.start_ended(key, started=started)
         if started:
             self._group_outcomes.binding_ended(group, SUCCESS)
             return
         self._incomplete.append(key)
         self._activator.notify()
+
+    def _is_incomplete(self, key: str) -> bool:
+        """Whether a group may be partly bound, and no binding of it is under way."""
+        is_being_bound = key in self._recording or key in self._under_way
+        return key in self._group_outcomes.binding and not is_being_bound
 
     # ------------------------------------------------------------------ partly bound groups
 

@@ -1,8 +1,8 @@
 """Take pod groups back that are partly bound and cannot be completed: evict their bound members.
 
-A group is taken back if its missing members fit no nodes any more, or if their bindings have failed
-``MAX_FAILURES`` times in a row. Until all members are evicted, pending members are only requeued;
-then all are tried again.
+A group is taken back if its missing members fit no nodes any more, or if Permit or PreBind rejected
+them, or their bindings failed, ``MAX_FAILURES`` times in a row. Until all members are evicted,
+pending members are only requeued; then all are tried again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from podsched.term.cycle.loop_parts import TermPart, TermParts
 #: The reason of the condition DisruptionTarget and of the event on members that are taken back.
 REASON_TAKEN_BACK: Final = "PodGroupIncomplete"
 MESSAGE_TAKEN_BACK: Final = "too few members of the pod group could be bound"
-#: Decisions in a row whose bindings may fail before a group is taken back.
+#: Starts in a row that may fail before a group is taken back.
 MAX_FAILURES: Final = 3
 _EVICTED: Final = (REASON_TAKEN_BACK, REASON_PREEMPTION_BY_SCHEDULER, *REASONS)
 
@@ -37,7 +37,7 @@ class TakingBack(TermPart):
         """``victims`` returns the uids of the pods that are being preempted."""
         super().__init__(parts)
         self._victims = victims
-        #: By key, the decisions in a row whose bindings failed.
+        #: By key, the starts in a row that failed.
         self._failures_of = Counter[str]()
         self.under_way: set[str] = set()
         """The groups whose members are being evicted."""
@@ -66,15 +66,15 @@ class TakingBack(TermPart):
         """Whether enough members have a node, although others may have failed."""
         return len(self.scheduled(group.key)) >= (group.min_count or 0)
 
-    def bindings_ended(self, key: str, *, started: bool) -> None:
-        """Note whether a group has started, now that its members' bindings have their outcomes."""
+    def start_ended(self, key: str, *, started: bool) -> None:
+        """Note whether a group has started, now that a start of its members is over."""
         if started:
             self._failures_of.pop(key, None)
         else:
             self._failures_of[key] += 1
 
     def failed_too_often(self, key: str) -> bool:
-        """Whether the bindings of the group failed several times in a row."""
+        """Whether starts of the group failed several times in a row."""
         return self._failures_of[key] >= MAX_FAILURES
 
     def begin(self, group: PodGroup, status: Status) -> None:
