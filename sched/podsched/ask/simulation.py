@@ -35,6 +35,7 @@ from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.simulated_handle import SimulatedHandle
 from podsched.decide.runtime.user_plugins import user_plugin_specs
 from podsched.framework.plugin import PluginFactory
+from podsched.framework.pod_groups import labels_name_groups
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import ExplainsPreemption, PreemptionReport
 from podsched.framework.status import Code, Status
@@ -64,7 +65,7 @@ def simulate(
     cache = Cache()
     cluster = cache.cluster
     runtimes = [ProfileRuntime(one, plugins, SimulatedHandle(cluster)) for one in config.profiles]
-    cache.classes.label_groups = any(one.forms_label_groups() for one in runtimes)
+    cache.classes.label_groups = any(labels_name_groups(one.plugins.values()) for one in runtimes)
     pod = _read(scenario, cache)
     profile = config.profile(pod.cls.scheduler_name) or config.profiles[0]
     number = config.profiles.index(profile)

@@ -16,7 +16,7 @@ Permit; PlacementFeasible is v1.37's name for the same question.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -166,6 +166,11 @@ class FormsLabelGroups(Protocol):
     """A plugin that may form groups of pods that name one by other schedulers' labels."""
 
     label_groups: bool
+
+
+def labels_name_groups(plugins: Iterable[object]) -> bool:
+    """Return whether one of these plugins forms groups by other schedulers' labels."""
+    return any(isinstance(one, FormsLabelGroups) and one.label_groups for one in plugins)
 
 
 @runtime_checkable

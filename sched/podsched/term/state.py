@@ -27,6 +27,7 @@ from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.waiting_pods import WaitingPods
 from podsched.framework.events import ActionType, ClusterEventWithHint, Resource
 from podsched.framework.plugin import PluginFactory, QueueSortPlugin
+from podsched.framework.pod_groups import labels_name_groups
 from podsched.framework.pods import PodInfo
 from podsched.queue.observer import QueueObserver
 from podsched.queue.scheduling_queue import SchedulingQueue
@@ -274,7 +275,9 @@ def build_state(
         for profile in config.profiles
     }
     # Before the first event: a pod's group is read once, when its ``PodInfo`` is made.
-    cache.classes.label_groups = any(one.forms_label_groups() for one in runtimes.values())
+    cache.classes.label_groups = any(
+        labels_name_groups(runtime.plugins.values()) for runtime in runtimes.values()
+    )
     admission = Admission(cache, config.queues, require_queue)
     queue = SchedulingQueue(
         _sort_plugin(runtimes),

@@ -52,7 +52,6 @@ from podsched.framework.plugin import (
     WholeScorePlugin,
     traits_of,
 )
-from podsched.framework.pod_groups import FormsLabelGroups
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import (
     DividedDryRun,
@@ -219,11 +218,6 @@ class ProfileRuntime:
         """The filters that compare requests with what nodes have free, by name."""
         plugins = {named.name: named.plugin for named in self.filter}
         return {name: one for name, one in plugins.items() if isinstance(one, ComparesRequests)}
-
-    def forms_label_groups(self) -> bool:
-        """Return whether labels and annotations name pod groups, too."""
-        plugins = self.plugins.values()
-        return any(isinstance(one, FormsLabelGroups) and one.label_groups for one in plugins)
 
     def gate(self, pod: PodInfo) -> tuple[str, Status] | None:
         """Return the first PreEnqueue plugin that rejects a pod, with its status, or None."""

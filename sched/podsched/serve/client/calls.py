@@ -87,10 +87,7 @@ class Calls:
                 await self._pass_on_warnings(under_way)
                 code = code_of(_name(method), "OK")
                 self._tried(method, code, endpoint, began, (len(sent), len(raw)))
-                message = _decoded(answer, raw)
-                if in_doubt and isinstance(message, BatchResponse):
-                    errors.doubt_unavailable(message.results)
-                return message
+                return _decoded(answer, raw, in_doubt=in_doubt)
             except grpc.aio.AioRpcError as rpc_error:
                 error = errors.of_rpc(rpc_error)
                 answered = not isinstance(error, Unavailable) or bool(error.reason)
@@ -163,11 +160,15 @@ class Calls:
             call.cancel()
 
 
-def _decoded(message: type[_Message], raw: bytes) -> _Message:
+def _decoded(kind: type[_Message], raw: bytes, *, in_doubt: bool) -> _Message:
+    """Return an answer; ``in_doubt``: an earlier attempt may have done what this one could not."""
     try:
-        return message.FromString(raw)
+        message = kind.FromString(raw)
     except DecodeError:
-        raise Unreadable(f"the answer is not a {message.DESCRIPTOR.name}") from None
+        raise Unreadable(f"the answer is not a {kind.DESCRIPTOR.name}") from None
+    if in_doubt and isinstance(message, BatchResponse):
+        errors.doubt_unavailable(message.results)
+    return message
 
 
 def _name(method: str) -> str:
