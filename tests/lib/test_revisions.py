@@ -36,3 +36,13 @@ async def test_one_who_gives_up_waiting_does_not_keep_the_others_from_waking() -
     waiters.reached(5)
     await patient
     assert impatient.cancelled()
+
+
+async def test_those_who_gave_up_waiting_for_a_far_revision_are_forgotten() -> None:
+    waiters = RevisionWaiters()
+    for _ in range(100):
+        impatient = asyncio.create_task(waiters.wait_for(10**12))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        await asyncio.sleep(0)
+    assert len(waiters) < 20
