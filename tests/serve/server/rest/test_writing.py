@@ -416,6 +416,48 @@ async def test_a_change_by_another_way_takes_the_field_over(kube: KubeClient) ->
     assert 'conflict with "hand"' in refused.json["message"]
 
 
+NODE = "/api/v1/nodes/worker"
+
+
+async def applied_node(kube: KubeClient, manager: str, query: str = "", **spec: Any) -> Response:
+    config = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker"}, "spec": spec}
+    return await kube.request("PATCH", f"{NODE}?fieldManager={manager}{query}", config, APPLY)
+
+
+async def test_a_field_that_is_applied_as_false_is_no_longer_true(kube: KubeClient) -> None:
+    """False is not stored, but it is a value that a manager can own."""
+    await applied_node(kube, "one", unschedulable=True)
+    refused = await applied_node(kube, "two", unschedulable=False)
+    assert refused.json["details"]["causes"][0]["field"] == ".spec.unschedulable"
+    forced = (await applied_node(kube, "two", "&force=true", unschedulable=False)).json
+    assert "unschedulable" not in forced["spec"]
+    for manager in ("two", "three"):
+        again = (await applied_node(kube, manager, unschedulable=False)).json
+    owned = {each["manager"]: each["fieldsV1"] for each in again["metadata"]["managedFields"]}
+    assert owned["two"] == owned["three"] == {"f:spec": {"f:unschedulable": {}}}
+
+
+async def test_an_empty_list_that_is_applied_by_force_takes_the_place_of_a_full_one(
+    kube: KubeClient,
+) -> None:
+    taint = {"key": "a", "effect": "NoSchedule"}
+    await applied_node(kube, "one", taints=[taint])
+    forced = (await applied_node(kube, "two", "&force=true", taints=[])).json
+    assert "taints" not in forced["spec"]
+
+
+async def test_a_quantity_is_applied_as_it_is_stored(kube: KubeClient) -> None:
+    """Otherwise it differs each time, and conflicts with who applied the same."""
+    config = manifest("applied")
+    config["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1000m"}}
+    versions = []
+    for manager in ("one", "two", "one", "two"):
+        path = f"{PODS}/applied?fieldManager={manager}"
+        answer = await kube.request("PATCH", path, config, APPLY)
+        versions.append(answer.json["metadata"]["resourceVersion"])
+    assert versions[1:] == [versions[1]] * 3
+
+
 async def test_an_item_that_is_applied_no_longer_is_not_stored_without_its_name(
     kube: KubeClient,
 ) -> None:

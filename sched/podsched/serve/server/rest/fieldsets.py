@@ -68,7 +68,7 @@ def _element(item: Mapping[str, Any], keys: Sequence[str]) -> str:
         return f'k:{{"{keys[0]}":{encode_basestring_ascii(value)}}}'  # a tenth of what dumps takes
     named = {key: item[key] for key in sorted(keys) if key in item}
     if "protocol" in keys:
-        named.setdefault("protocol", "TCP")
+        named["protocol"] = named.get("protocol") or "TCP"
     return "k:" + json.dumps(dict(sorted(named.items())), separators=(",", ":"))
 
 

@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from podsched.api import codec
 from podsched.api.objects import AnyObject
 from podsched.api.pod_parts import POD_PARTS, part_of_spec
+from podsched.api.quantity import canonical
+from podsched.api.quantity_fields import change_quantities
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import too_large
@@ -41,6 +43,7 @@ from podsched.serve.server.rest.shapes import with_micro_times
 _FIRST: Final = "before-first-apply"
 #: Fields in every configuration: they keep the metadata owned, so that pruning never removes it.
 _IDENTITY: Final[Fields] = {"f:metadata": {"f:name": {".": {}}}}
+_NONE: Final[Fields] = {}
 #: Max conflicts listed in an answer; each names a field, so the list could get long.
 _MAX_CONFLICTS: Final = 100
 _APPLY, _UPDATE = "Apply", "Update"
@@ -122,7 +125,17 @@ def _owners(content: Mapping[str, Any]) -> list[_Owner]:
     return [_Owner.of(item) for item in listed if isinstance(item, dict)]
 
 
-def normalized(resource: Resource, config: Mapping[str, Any]) -> dict[str, Any]:
+class Configuration(NamedTuple):
+    """A configuration in the form of a stored object.
+
+    empty: its fields that say what an absent one means, as "unschedulable: false".
+    """
+
+    content: dict[str, Any]
+    empty: Fields
+
+
+def normalized(resource: Resource, config: Mapping[str, Any]) -> Configuration:
     """Return a configuration in the form of a stored object.
 
     Raises RestError 400 for duplicate items of a list.
@@ -131,19 +144,31 @@ def normalized(resource: Resource, config: Mapping[str, Any]) -> dict[str, Any]:
     stripped = {key: value for key, value in config.items() if key not in ("apiVersion", "kind")}
     given = resource.hide(stripped)
     codec.Reader().read(message, given, "")
+    # As they are stored: others than those would differ from the object at each apply.
+    change_quantities(message, canonical)
     written = with_micro_times(resource.kind, codec.write(message))
     content = resource.show(_only_given(written, given))
     if (doubled := next(duplicates(content), None)) is not None:
         raise bad_request(f"{doubled}: duplicate entries for this key")
-    return content
+    stored = fields_of(resource.show(_only_given(written, given, empty=False)))
+    return Configuration(content, difference(fields_of(content), stored))
 
 
-def _only_given(written: Any, given: Any) -> Any:
-    """Return what is written of a configuration without the fields that are written always."""
+def _only_given(written: Any, given: Any, *, empty: bool = True) -> Any:
+    """Return what is written of a configuration without the fields that are written always.
+
+    empty: with those that are not written because they say what an absent one means.
+    """
     if isinstance(written, dict) and isinstance(given, Mapping):
-        return {k: _only_given(v, given[k]) for k, v in written.items() if k in given}
+        return {
+            key: _only_given(written[key], value, empty=empty) if key in written else value
+            for key, value in given.items()
+            if key in written or (empty and value is not None and not value)
+        }
     if isinstance(written, list) and isinstance(given, list):
-        return [_only_given(v, each) for v, each in zip(written, given, strict=False)]
+        return [
+            _only_given(v, each, empty=empty) for v, each in zip(written, given, strict=False)
+        ]
     return written
 
 
@@ -154,11 +179,12 @@ def applied(
     *,
     force: bool,
     version: str,
+    empty: Fields = _NONE,
     clock: Callable[[], float] = time.time,
 ) -> dict[str, Any]:
     """Return an object with a configuration applied. Raises ApiError for conflicts.
 
-    version: the configuration's apiVersion. As structured-merge-diff's ``Updater.Apply``: the
+    version: the configuration's apiVersion; empty: see ``Configuration``. As structured-merge-diff's ``Updater.Apply``: the
     object is merged with the configuration and loses the fields that the manager applied before
     and that have no owner now; fields that then differ from the previous object conflict with
     their other owners.
@@ -175,6 +201,9 @@ def applied(
         owned = reduce(union, (owner.fields for owner in others), union(mine.fields, _IDENTITY))
         content = pruned(content, own.fields, owned)
     change = _Difference.between(live, content)
+    # What is not stored and is set to nothing does not change.
+    same = difference(empty, fields_of(_manageable(live)))
+    change = _Difference(difference(change.changed, same), change.gone)
     conflicts = [
         (owner, fields)
         for owner in others
@@ -184,10 +213,13 @@ def applied(
         raise _conflict(conflicts)
     for owner in others:
         owner.fields = difference(difference(owner.fields, change.changed), change.gone)
-    same = own is not None and own.fields == mine.fields and not change.changed and not change.gone
+    is_idle = own is not None and own.fields == mine.fields and not (change.changed or change.gone)
     # With a new time, an apply that changes nothing would be written and shown to all watches.
-    mine.time = own.time if own is not None and same else codec.format_seconds(clock())
-    listed = [owner.content() for owner in [*others, mine] if owner.fields]
+    mine.time = own.time if own is not None and is_idle else codec.format_seconds(clock())
+    # In another order, too.
+    named = [mine if owner is own else owner for owner in owners]
+    named += [] if own is not None else [mine]
+    listed = [owner.content() for owner in named if owner.fields]
     content["metadata"] = {**content.get("metadata", {}), "managedFields": listed}
     return content
 

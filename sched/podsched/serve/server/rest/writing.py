@@ -248,14 +248,15 @@ class Writing:
         config = await apart(size, applied_config, target, request)
         await turn.pause()
         await apart(size, read_object, resource, config, (), level)
-        config = await apart(size, normalized, resource, config)
+        config, empty = await apart(size, normalized, resource, config)
         await turn.pause()
         force = flag(request.query, "force")
         warnings: list[str] = []
 
         def make(entry: Entry) -> AnyObject:
             live = patchable(resource, entry)
-            content = applied(live, config, manager, force=force, version=resource.api_version)
+            version = resource.api_version
+            content = applied(live, config, manager, force=force, version=version, empty=empty)
             return _patched(target, entry, content, level, warnings)
 
         before = await self._made_before(target, size, make)
