@@ -166,9 +166,7 @@ def _only_given(written: Any, given: Any, *, empty: bool = True) -> Any:
             if key in written or (empty and value is not None and not value)
         }
     if isinstance(written, list) and isinstance(given, list):
-        return [
-            _only_given(v, each, empty=empty) for v, each in zip(written, given, strict=False)
-        ]
+        return [_only_given(v, each, empty=empty) for v, each in zip(written, given, strict=False)]
     return written
 
 
@@ -184,10 +182,10 @@ def applied(
 ) -> dict[str, Any]:
     """Return an object with a configuration applied. Raises ApiError for conflicts.
 
-    version: the configuration's apiVersion; empty: see ``Configuration``. As structured-merge-diff's ``Updater.Apply``: the
-    object is merged with the configuration and loses the fields that the manager applied before
-    and that have no owner now; fields that then differ from the previous object conflict with
-    their other owners.
+    version: the configuration's apiVersion; empty: see ``Configuration``. As
+    structured-merge-diff's ``Updater.Apply``: the object is merged with the configuration and loses
+    the fields that the manager applied before and that have no owner now; fields that then differ
+    from the previous object conflict with their other owners.
     """
     if is_large(_manageable(live)):
         raise too_large(f"the object has more than {MAX_FIELDS:,} fields: replace it instead")
