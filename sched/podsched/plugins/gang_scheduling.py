@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from podsched.api.objects import object_key
 from podsched.api.pod_groups import group_key, label_group_key, queue_group_key
@@ -35,6 +35,9 @@ from podsched.v1 import objects_pb2 as v1
 REASON_NO_GROUP = "waiting for pods's pod group {} to appear in scheduling queue"
 REASON_TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
 REASON_WAITING = "waiting for minCount pods from a gang to be scheduled"
+
+#: Max parsed PodGroups kept: nobody asks for a group whose members are gone.
+_MOST_KEPT: Final = 1024
 
 
 class GangScheduling:
@@ -106,6 +109,8 @@ class GangScheduling:
             return label_group(self._cluster, key)
         known = self._read.get(key)
         if known is None or known[0] is not found:
+            if len(self._read) >= _MOST_KEPT:
+                self._read.clear()
             known = self._read[key] = found, read_pod_group(found)
         return known[1]
 
