@@ -35,3 +35,20 @@ def test_a_reader_that_has_read_enough_is_no_failure(
         main()
     assert ended.value.code == 0
     assert said.getvalue() == ""
+
+
+class ReadOnly(io.StringIO):
+    """Standard output whose reader ends before the last output is flushed."""
+
+    def flush(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+def test_a_command_that_failed_has_failed_although_nobody_reads_its_output(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("podsched.cli.main.app", lambda **_: 1)
+    monkeypatch.setattr("podsched.cli.main.discard_output", lambda: None)
+    with redirect_stdout(ReadOnly()), pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1

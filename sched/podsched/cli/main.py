@@ -116,6 +116,7 @@ def main() -> None:
     open_streams()
     # At INFO, gRPC writes a line of its own for each TLS handshake that fails.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    code = 0
     try:
         code = app(standalone_mode=False) or 0
         sys.stdout.flush()
@@ -127,7 +128,7 @@ def main() -> None:
         if isinstance(exc, SystemExit) and not isinstance(exc.__context__, BrokenPipeError):
             raise
         discard_output()
-        sys.exit(0)
+        sys.exit(code)
     except Exception as exc:
         sys.exit(_exit_code(exc))
 
