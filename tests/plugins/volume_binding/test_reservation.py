@@ -221,6 +221,31 @@ def test_the_wait_ends_with_an_error_when_it_has_become_pointless(name: str) -> 
     assert status.reasons == (f"binding volumes: {text}",)
 
 
+@pytest.mark.parametrize("storage", ["local", "dyn"])
+def test_pods_that_share_a_claim_do_not_write_its_binding_twice(storage: str) -> None:
+    made = world(claim("c", storage_class=storage), volume("v"))
+    first, second = made.pod("p", "c"), made.pod("q", "c")
+    reserve(made, first, "a")
+    reserve(made, second, "a")
+    todo = plan(made, first, "a")
+    made.write(*todo.patches)
+    # The second pod plans again once the first has written the object that both wait to write.
+    rest = plan(made, second, "a")
+    assert (len(todo.patches), rest.patches) == (1, ())
+    assert asked(made, rest).code is Code.PENDING
+    bind(made, "c", "v")
+    assert asked(made, todo).ok
+    assert asked(made, rest).ok
+
+
+@pytest.mark.parametrize("storage", ["local", "dyn"])
+def test_a_claim_that_a_pod_mounts_twice_is_bound_once(storage: str) -> None:
+    made = world(claim("c", storage_class=storage), volume("v"), volume("w"))
+    pod = made.pod("p", "c", "c")
+    reserve(made, pod, "a")
+    assert len(plan(made, pod, "a").patches) == 1
+
+
 # ---------------------------------------------------------------------------------- dynamic
 
 

@@ -270,7 +270,8 @@ class VolumeBinding:
             index = int(chosen[0])
             if index != NO_VOLUME:
                 volumes[claim.key] = (*claim.prebound, *claim.candidates)[index].name
-        keys = [claim.key for claim in now.unbound]
+        # A pod may mount a claim several times.
+        keys = list(dict.fromkeys(claim.key for claim in now.unbound))
         self._reserved[pod.uid] = reservation(node_name, keys, volumes, cluster)
         return SUCCESS
 
@@ -296,7 +297,7 @@ class VolumeBinding:
                 self._reserved.pop(pod.uid, None)
             return status
 
-        return PreBindPlan(patches=reserved.patches(), wait=wait, timeout=self._bind_timeout)
+        return PreBindPlan(patches=reserved.patches(cluster), wait=wait, timeout=self._bind_timeout)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for changes of nodes, claims, volumes, classes, CSINodes and capacities."""

@@ -94,11 +94,22 @@ class Reservation:
             meta = claim.base.metadata
             cluster.assumed(CLAIM).restore(meta.namespace, meta.name)
 
-    def patches(self) -> tuple[ObjectPatch, ...]:
-        """Return the patches to write, each only for the resource version that was decided on."""
-        volumes = [_volume_patch(b.base, b.patched) for b in self.static if not b.is_written]
+    def patches(self, cluster: ClusterView) -> tuple[ObjectPatch, ...]:
+        """Return the patches to write, each only for the resource version that was decided on.
+
+        Without those that another pod with the same claim has written since.
+        """
+        volumes = [
+            _volume_patch(one.base, one.patched)
+            for one in self.static
+            if not (one.is_written or _is_bound_to(one.claim, one.base.metadata.name, cluster))
+        ]
         selected = {"metadata": {"annotations": {ANN_SELECTED_NODE: self.node_name}}}
-        claims = [_patch(CLAIM, c.base, selected) for c in self.dynamic if not c.is_written]
+        claims = [
+            _patch(CLAIM, one.base, selected)
+            for one in self.dynamic
+            if not (one.is_written or _is_selected(one.base, self.node_name, cluster))
+        ]
         return (*volumes, *claims)
 
     def check(self, pod: PodInfo, cluster: ClusterView) -> Status:
@@ -228,6 +239,21 @@ def bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> v1
     if not mine and ANN_BOUND_BY_CONTROLLER not in volume.metadata.annotations:
         bound.metadata.annotations[ANN_BOUND_BY_CONTROLLER] = "yes"
     return bound
+
+
+def _is_bound_to(claim: v1.PersistentVolumeClaim, volume_name: str, cluster: ClusterView) -> bool:
+    """Return whether the stored volume is bound to the claim already."""
+    volume = get_volume(cluster, volume_name)
+    return volume is not None and bound_to(volume, claim) is volume
+
+
+def _is_selected(claim: v1.PersistentVolumeClaim, node_name: str, cluster: ClusterView) -> bool:
+    """Return whether the stored claim has the annotation for the node already."""
+    meta = claim.metadata
+    now = get_claim(cluster, meta.namespace, meta.name)
+    if now is None or now.metadata.uid != meta.uid:
+        return False
+    return now.metadata.annotations.get(ANN_SELECTED_NODE) == node_name
 
 
 def _patch(
