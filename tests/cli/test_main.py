@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from podsched.cli.main import main
+from support.command_client import CommandClient
+from support.engine_world import node
 
 
 class ClosedPipe(io.StringIO):
@@ -52,3 +54,21 @@ def test_a_command_that_failed_has_failed_although_nobody_reads_its_output(
     with redirect_stdout(ReadOnly()), pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 1
+
+
+@pytest.mark.parametrize("command", ["cordon", "drain"])
+def test_objects_that_are_not_written_as_nobody_reads_the_output_are_a_failure(
+    monkeypatch: pytest.MonkeyPatch, in_memory: CommandClient, command: str
+) -> None:
+    for name in ("a", "b"):
+        in_memory.cluster.create(node(name))
+    monkeypatch.setattr(sys, "argv", ["sched", command, "a", "b"])
+    with (
+        redirect_stdout(ClosedPipe()),
+        redirect_stderr(io.StringIO()) as said,
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    assert "patch Node b" not in in_memory.calls
+    assert ended.value.code == 1
+    assert said.getvalue() == "error: the reader of the output has ended; the rest was not done\n"

@@ -14,7 +14,7 @@ from podsched.api.conditions import is_finished, is_terminating
 from podsched.api.objects import Pod, key_of
 from podsched.cli.client import ServerFlags, with_client
 from podsched.cli.edit import nodes_of, tell_unschedulable
-from podsched.cli.errors import FAILED, USAGE, fail, report
+from podsched.cli.errors import FAILED, USAGE, fail, fail_if_cut_short, report
 from podsched.cli.flags import takes_flags
 from podsched.cli.options import (
     DryRun,
@@ -138,7 +138,9 @@ def drain(
         nodes = await nodes_of(names, selector)(client)
         return await drain_nodes(client, nodes, rules, timeout, dry_run)
 
-    if with_client(rules.server, work):
+    with fail_if_cut_short():
+        failures = with_client(rules.server, work)
+    if failures:
         raise typer.Exit(FAILED)
 
 

@@ -12,7 +12,7 @@ import typer
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import Node
 from podsched.cli.client import Namespace, ServerFlags, for_each
-from podsched.cli.errors import USAGE, fail
+from podsched.cli.errors import USAGE, fail, fail_if_cut_short
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference
 from podsched.cli.options import DryRun, DryRunOption, LabelSelector
@@ -112,7 +112,8 @@ def _set_metadata(
         check_scope(targets, given.selector, everything=given.everything)
         return await resolve(client, targets, given.selector)
 
-    for_each(given.server, wanted, one)
+    with fail_if_cut_short():
+        for_each(given.server, wanted, one)
 
 
 def _parse_changes(changes: Sequence[str]) -> dict[str, str | None]:
@@ -175,7 +176,8 @@ def taint(
         done = "untainted" if all(p[3] for p in parsed) else "tainted"
         say(f"node/{name} {done}{given.dry_run.suffix}")
 
-    for_each(given.server, nodes_of(names, given.selector, everything=given.everything), one)
+    with fail_if_cut_short():
+        for_each(given.server, nodes_of(names, given.selector, everything=given.everything), one)
 
 
 async def set_taints(
@@ -261,11 +263,12 @@ async def tell_unschedulable(client: ApiClient, name: str, value: bool, dry_run:
 
 
 def _set_unschedulable(names: Sequence[str] | None, given: _NodeFlags, *, value: bool) -> None:
-    for_each(
-        given.server,
-        nodes_of(names, given.selector, everything=given.everything),
-        lambda client, name: tell_unschedulable(client, name, value, given.dry_run),
-    )
+    with fail_if_cut_short():
+        for_each(
+            given.server,
+            nodes_of(names, given.selector, everything=given.everything),
+            lambda client, name: tell_unschedulable(client, name, value, given.dry_run),
+        )
 
 
 @takes_flags

@@ -13,7 +13,7 @@ import typer
 
 from podsched.api.kinds import KINDS, UnknownKindError
 from podsched.api.quantity import QuantityError
-from podsched.cli.output import os_error_text, say
+from podsched.cli.output import discard_output, os_error_text, say
 from podsched.cli.unknown_names import suggestion
 from podsched.serve.client.errors import ClientError
 
@@ -39,6 +39,16 @@ def fail_on(*kinds: type[Exception], about: object = "", code: int = FAILED) -> 
         yield
     except kinds as exc:
         fail(f"{about}: {_text(exc)}" if about else _text(exc), code)
+
+
+@contextmanager
+def fail_if_cut_short() -> Iterator[None]:
+    """Exit with a failure if the output's reader ends before the block, which writes objects."""
+    try:
+        yield
+    except BrokenPipeError:
+        discard_output()
+        fail("the reader of the output has ended; the rest was not done")
 
 
 def _text(error: Exception) -> str:

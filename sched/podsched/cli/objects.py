@@ -18,7 +18,7 @@ from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject
 from podsched.api.trace_context import trace_id
 from podsched.cli.client import Namespace, ServerFlags, for_each, with_client
-from podsched.cli.errors import FAILED, USAGE, fail, report, warn
+from podsched.cli.errors import FAILED, USAGE, fail, fail_if_cut_short, report, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference
 from podsched.cli.manifests import ManifestFlags, Manifests, patch, read_known
@@ -236,7 +236,7 @@ def write_objects(
 
     failures = 0
     if found.objects:
-        with _traced(traced_as) as context:
+        with fail_if_cut_short(), _traced(traced_as) as context:
             failures = with_client(server, work, traceparent=context)
     for line in found.unknown:
         if skip_unknown:
@@ -296,9 +296,10 @@ def delete(
         say(f"{count} {kind.plural} deleted{dry_run.suffix}")
 
     if selector or given.everything:
-        for_each(given.server, named, all_of)
+        with fail_if_cut_short():
+            for_each(given.server, named, all_of)
         return
-    with progress_bar("objects", len(every)) as advance:
+    with fail_if_cut_short(), progress_bar("objects", len(every)) as advance:
 
         async def one(client: ApiClient, target: Target) -> None:
             advance()
