@@ -28,7 +28,7 @@ from podsched.serve.server.scope import local_namespace
 from podsched.serve.server.writes import GuardedWrites
 
 #: Metadata that an update of the status writes, too.
-_WITH_STATUS = ("labels", "annotations", "managed_fields")
+_WITH_STATUS = ("labels", "annotations")
 #: Kinds for which an update of the status writes neither labels nor annotations: their strategies
 #: in Kubernetes call ``ResetObjectMetaForStatus``.
 _STATUS_ALONE = ("DeviceTaintRule", "PodGroup", "ResourceClaim", "VolumeAttachment")
@@ -135,6 +135,11 @@ def _keep_qos_class(kind: Kind, updated: AnyObject, old: AnyObject) -> None:
     updated.status.qos_class = before
 
 
+def metadata_with_status(kind: Kind) -> Sequence[str]:
+    """Return the fields of metadata that an update of the status writes, too."""
+    return () if kind.name in _STATUS_ALONE else _WITH_STATUS
+
+
 def _with_metadata(kind: Kind, updated: AnyObject, message: AnyObject, old: AnyObject) -> AnyObject:
     """Return ``updated``, which has a new status, with the metadata that is written with it.
 
@@ -145,7 +150,7 @@ def _with_metadata(kind: Kind, updated: AnyObject, message: AnyObject, old: AnyO
     new, before = message.metadata, old.metadata
     if new.uid and new.uid != before.uid:
         raise errors.immutable(kind, before.name, "metadata.uid", new.uid)
-    written = ("managed_fields",) if kind.name in _STATUS_ALONE else _WITH_STATUS
+    written = (*metadata_with_status(kind), "managed_fields")
     if any(getattr(new, field) != getattr(before, field) for field in written):
         for field in written:
             updated.metadata.ClearField(field)

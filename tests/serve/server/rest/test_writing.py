@@ -437,6 +437,31 @@ async def test_a_field_that_is_applied_as_false_is_no_longer_true(kube: KubeClie
     assert owned["two"] == owned["three"] == {"f:spec": {"f:unschedulable": {}}}
 
 
+async def test_a_write_of_the_object_leaves_the_owners_of_its_status(kube: KubeClient) -> None:
+    """It does not write the status, whatever it has there."""
+    config: dict[str, Any] = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker"}}
+    await applied_node(kube, "admin")
+    ready = {"type": "Ready", "status": "True"}
+    status = {"conditions": [ready, {"type": "Old", "status": "True"}]}
+    path = f"{NODE}/status?fieldManager=agent"
+    await kube.request("PATCH", path, config | {"status": status}, APPLY)
+    await kube.request("PUT", f"{NODE}?fieldManager=hand", config)
+    again = config | {"status": {"conditions": [ready]}}
+    found = (await kube.request("PATCH", path, again, APPLY)).json
+    assert [each["type"] for each in found["status"]["conditions"]] == ["Ready"]
+
+
+async def test_a_write_of_the_status_takes_over_no_field_of_the_spec(kube: KubeClient) -> None:
+    await applied_node(kube, "admin", unschedulable=True)
+    node: dict[str, Any] = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker"}}
+    node["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
+    found = (await kube.request("PUT", f"{NODE}/status?fieldManager=agent", node)).json
+    assert found["spec"] == {"unschedulable": True}
+    owned = {each["manager"]: each["fieldsV1"] for each in found["metadata"]["managedFields"]}
+    assert owned["admin"] == {"f:spec": {"f:unschedulable": {}}}
+    assert owned["agent"].keys() == {"f:status"}
+
+
 async def test_an_empty_list_that_is_applied_by_force_takes_the_place_of_a_full_one(
     kube: KubeClient,
 ) -> None:

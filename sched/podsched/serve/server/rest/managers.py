@@ -19,6 +19,7 @@ from podsched.api.pod_parts import POD_PARTS, part_of_spec
 from podsched.api.quantity import canonical
 from podsched.api.quantity_fields import change_quantities
 from podsched.api.reasons import StatusCode
+from podsched.serve.server.certificate_requests import APPROVAL
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import too_large
 from podsched.serve.server.rest.failures import RestError, bad_request
@@ -39,6 +40,7 @@ from podsched.serve.server.rest.fieldsets import (
 )
 from podsched.serve.server.rest.resources import Resource
 from podsched.serve.server.rest.shapes import with_micro_times
+from podsched.serve.server.rewriting import metadata_with_status
 
 _FIRST: Final = "before-first-apply"
 #: Fields in every configuration: they keep the metadata owned, so that pruning never removes it.
@@ -267,7 +269,8 @@ def managed(resource: Resource, entry: Entry, message: AnyObject, manager: Manag
         message.metadata.ClearField("managed_fields")
         return message
     live = codec.write(old)
-    change = _Difference.between(live, codec.write(message))
+    written = _written(resource, live, codec.write(message), manager.subresource)
+    change = _Difference.between(live, written)
     owners = _owners(live)
     own = next((owner for owner in owners if owner.manager == manager), None)
     for owner in owners:
@@ -285,3 +288,22 @@ def managed(resource: Resource, entry: Entry, message: AnyObject, manager: Manag
         if owner.fields:
             message.metadata.managed_fields.add().update(owner.content())
     return message
+
+
+def _written(
+    resource: Resource, live: dict[str, Any], new: dict[str, Any], subresource: str
+) -> dict[str, Any]:
+    """Return what is stored of a replacement: a write has a status or the rest of an object."""
+    alone = subresource in ("status", APPROVAL)
+    if not alone and not resource.kind.has_status:
+        return new
+    content, of_status = (live, new) if alone else (new, live)
+    content = {name: value for name, value in content.items() if name != "status"}
+    if "status" in of_status:
+        content["status"] = of_status["status"]
+    if alone:
+        of_new, of_live = (each.get("metadata", {}) for each in (new, live))
+        names = metadata_with_status(resource.kind)
+        kept = {name: value for name, value in of_live.items() if name not in names}
+        content["metadata"] = kept | {name: of_new[name] for name in names if name in of_new}
+    return content
