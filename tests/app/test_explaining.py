@@ -19,6 +19,7 @@ from podsched.v1.scheduling_pb2 import (
     ReplicaState,
 )
 from support.explain_world import ExplainWorld
+from support.fake_threads import Threads
 from support.gangs import gang
 from support.whatif_world import owned
 
@@ -157,6 +158,44 @@ async def test_the_next_explanation_waits_until_scheduling_had_its_turn() -> Non
     async for _ in running:
         pass
     assert (await waiting).explanation.nodes == 1
+
+
+async def test_scheduling_has_its_turn_though_the_asker_wants_no_more_than_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_REST", 1e6)
+    world = ExplainWorld()
+    world.node("a")
+    world.pod("web", "5")
+    one = explaining(world)
+    running = one.answer(question())
+    await first(running)
+    await running.aclose()
+    waiting = asyncio.create_task(first(one.answer(question())))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    waiting.cancel()
+
+
+async def test_no_second_search_begins_while_that_of_one_who_gave_up_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads = Threads()
+    monkeypatch.setattr(asyncio, "to_thread", threads.run)
+    world = ExplainWorld()
+    world.node("a")
+    world.pod("web", "5")
+    one, asked = explaining(world), question()
+    asked.explain.changes = True
+    impatient = asyncio.create_task(first(one.answer(asked)))
+    await threads.begun.wait()
+    impatient.cancel()
+    patient = asyncio.create_task(first(one.answer(asked)))
+    await threads.end_all()
+    await asyncio.wait([impatient])
+    assert (await patient).explanation.changes
+    assert threads.most == 1
 
 
 async def test_a_replica_that_has_not_seen_what_the_asker_has_seen_says_so(

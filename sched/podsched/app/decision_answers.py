@@ -34,13 +34,16 @@ def log_answerer(log: DecisionLog | None) -> Answerer:
             why = "the replica keeps no log of its decisions (--decision-log off)"
             raise Unanswerable(StatusCode.FAILED_PRECONDITION, why)
         query = DecisionQuery.of(question.decisions, MOST)
-        async with turn:
-            try:
-                async with asyncio.timeout(_TIMEOUT):
-                    found = await asyncio.to_thread(log.find, query)
-            except TimeoutError:
-                why = f"reading the log took longer than {_TIMEOUT:g} s: give --since"
-                raise Unanswerable(StatusCode.DEADLINE_EXCEEDED, why) from None
+        await turn.acquire()
+        reading = asyncio.ensure_future(asyncio.to_thread(log.find, query))
+        # Not before, even if the caller gives up: the thread reads on.
+        reading.add_done_callback(lambda _: turn.release())
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                found = await asyncio.shield(reading)
+        except TimeoutError:
+            why = f"reading the log took longer than {_TIMEOUT:g} s: give --since"
+            raise Unanswerable(StatusCode.DEADLINE_EXCEEDED, why) from None
         yield Answer(decisions=_limited(found))
 
     return answer

@@ -3,7 +3,8 @@
 An explanation blocks the event loop while it is computed (30 ms at 5,000 nodes). If changes that
 would help are requested, copying the state blocks it for as long again; the search then runs in a
 thread. While the leader has pods to decide, each answer is followed by a pause of ``_REST`` times
-its duration, so that decisions get most of the time. Questions that wait too long time out.
+its duration, so that decisions get most of the time. Questions that wait too long time out. A
+caller that gives up makes no room for the next one before its thread and this pause have ended.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from podsched.ask.queues.waiting import preempted_pods
 from podsched.ask.whatif.pod_group_explanation import explain_pod_group
 from podsched.ask.whatif.world import World
 from podsched.framework.pod_groups import KIND as POD_GROUP
+from podsched.lib.tasks import in_thread
 from podsched.serve.client.cluster import InformerPort
 from podsched.term.admission.units import unit_key
 from podsched.term.state import SchedulingState
@@ -76,6 +78,8 @@ class Explaining:
         self._informer = informer
         self._decisions = decisions
         self._turn = asyncio.Lock()
+        #: When the pause after the last answer ends.
+        self._rests_until = 0.0
         self._waiting = 0
 
     async def answer(self, question: Question) -> AsyncGenerator[Answer, None]:
@@ -87,19 +91,25 @@ class Explaining:
         try:
             await self._catch_up(question.revision)
             async with self._turn:
+                await asyncio.sleep(self._rests_until - time.monotonic())
                 recorded = await self._recorded(question)
-                state = await self._between_decisions()
-                began = time.perf_counter()
-                asked = question.explain
-                answer = self._explain(state, asked, recorded)
-                is_pending = answer.state == PodState.PENDING
-                if is_pending and (asked.changes or asked.kind == POD_GROUP):
-                    await self._add_search(state, asked, answer)
-                took = time.perf_counter() - began
-                yield Answer(explanation=answer)
-                await asyncio.sleep(took * _REST if self._is_wanted() else 0.0)
+                answer = await self._answered(question.explain, recorded)
+            yield Answer(explanation=answer)
         finally:
             self._waiting -= 1
+
+    async def _answered(self, asked: ExplainRequest, recorded: Recorded) -> Explanation:
+        state = await self._between_decisions()
+        began = time.monotonic()
+        try:
+            answer = self._explain(state, asked, recorded)
+            is_pending = answer.state == PodState.PENDING
+            if is_pending and (asked.changes or asked.kind == POD_GROUP):
+                await self._add_search(state, asked, answer)
+            return answer
+        finally:
+            ended = time.monotonic()
+            self._rests_until = ended + (ended - began) * _REST if self._is_wanted() else 0.0
 
     async def _between_decisions(self) -> SchedulingState:
         """Return the state once no trial is open. Raises Unanswerable."""
@@ -137,7 +147,7 @@ class Explaining:
         info = pods.get(f"{asked.namespace}/{asked.name}")
         if log is None or info is None:
             return Recorded()
-        return await asyncio.to_thread(_read, log, info.namespace, info.name, info.uid)
+        return await in_thread(lambda: _read(log, info.namespace, info.name, info.uid))
 
     def _explain(
         self, state: SchedulingState, asked: ExplainRequest, recorded: Recorded
@@ -195,7 +205,7 @@ class Explaining:
             if is_group and answer.HasField("eta"):
                 answer.eta.basis.append(_ONE_MEMBER)
 
-        await asyncio.to_thread(look)
+        await in_thread(look)
 
 
 def _read(log: DecisionLog, namespace: str, name: str, uid: str) -> Recorded:

@@ -65,6 +65,19 @@ async def until_first_ends(work: Mapping[str, Coroutine[Any, Any, None]]) -> Non
         await asyncio.gather(*running, return_exceptions=True)
 
 
+async def in_thread(work: Callable[[], T]) -> T:
+    """Run a function in a thread; a caller that is cancelled waits for its end all the same.
+
+    So a lock that the caller holds admits no other thread while this one still works.
+    """
+    working = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        raise
+
+
 @asynccontextmanager
 async def in_background(work: Coroutine[Any, Any, T], name: str) -> AsyncIterator[asyncio.Task[T]]:
     """Run a coroutine for the block, at whose end it is cancelled; its errors are not raised."""
