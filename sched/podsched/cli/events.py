@@ -16,6 +16,7 @@ from podsched.cli.get import AllNamespaces, Selection, Watch, show
 from podsched.cli.output import say
 from podsched.cli.targets import Target, parse_targets
 from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.object_watch import ChangeType
 
 _TYPES = ("Normal", "Warning")
 
@@ -59,7 +60,9 @@ def events(
             say(f"No events found{place}.", error=True)
         if watch:
             async for change in selection.changes(client, every, revision):
-                if found := of_types([change.object]):
+                found = of_types([change.object])
+                # One that is deleted has expired: nothing has happened.
+                if found and change.type is not ChangeType.DELETED:
                     show(table, printer.text(found, single=True))
 
     with_client(server, work)
