@@ -16,6 +16,7 @@ from podsched.serve.server.patching import patched
 from podsched.v1.api_pb2 import JSON_MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from support.command_client import CommandClient
 from support.commands import Commands
+from support.engine_world import node, pod
 
 
 class OneObject:
@@ -63,6 +64,21 @@ async def test_what_others_have_filled_into_a_container_stays(kind: str, path: s
     writer = Writer(client, lambda: None, DryRun.NONE)
     await writer.apply([made({})])
     assert client.stored == stored
+
+
+async def test_an_object_that_may_not_be_read_keeps_no_other_from_being_applied(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Unread(OneObject):
+        async def get(self, kind: str, name: str, namespace: str) -> AnyObject:
+            raise Forbidden("you may not get it")
+
+    client: Any = Unread(pod("web"))
+    writer = Writer(client, lambda: None, DryRun.NONE)
+    await writer.apply([pod("web"), node("n")])
+    assert writer.failures == 2
+    told = capsys.readouterr().err.splitlines()
+    assert told == [f"error: {name}: you may not get it" for name in ("pod/web", "node/n")]
 
 
 def test_delete_warns_of_objects_of_unknown_kinds_in_manifests(

@@ -114,10 +114,10 @@ class Writer:
         if not meta.name:
             return refusal
         try:
-            before = await self.client.get(kind, meta.name, meta.namespace)
-        except NotFound:
-            return refusal
-        try:
+            try:
+                before = await self.client.get(kind, meta.name, meta.namespace)
+            except NotFound:
+                return refusal
             after = await patch(self.client, message, dry_run=self.dry_run.asked)
         except Unavailable:
             raise
