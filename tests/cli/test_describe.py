@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.api.objects import PodGroup
+from podsched.api.objects import Event, PodGroup
+from podsched.cli.describe import events_of
 from support.command_client import CommandClient
 from support.commands import Commands
 from support.engine_world import node, pod
@@ -46,3 +47,14 @@ def test_an_object_that_may_not_be_read_hides_no_other(
     done = sched("describe", "node/n", "pod/web")
     assert (done.code, done.errors) == (1, ["error: you may not use Node"])
     assert done.out.startswith("Name:          web\n")
+
+
+def test_events_of_an_earlier_pod_of_the_name_are_not_shown() -> None:
+    """As a StatefulSet's next pod; a kubelet names its node by name in place of its uid."""
+    again = pod("web")
+    again.metadata.uid = "new"
+    told = [Event(message=uid) for uid in ("old", "new", "", "web")]
+    for event in told:
+        event.involved_object.uid = event.message
+    assert events_of(again, [*told]) == told[1:]
+    assert events_of(again, None) is None

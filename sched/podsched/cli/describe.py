@@ -17,7 +17,7 @@ from podsched.api.conditions import is_finished
 from podsched.api.hollow_nodes import HOLLOW_TEXT, is_hollow
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
-from podsched.api.objects import AnyObject, Node, Pod, PodGroup, Secret, seconds_of_event
+from podsched.api.objects import AnyObject, Event, Node, Pod, PodGroup, Secret, seconds_of_event
 from podsched.api.owners import is_left_alone
 from podsched.api.resources import CPU, MEMORY, requests_in_units
 from podsched.cli.client import Namespace, Server, with_client
@@ -52,7 +52,7 @@ def describe(
             about = target.event_selector
             try:
                 obj = await target.get(client)
-                events = await _listed(client, "Event", target.namespace, about)
+                events = events_of(obj, await _listed(client, "Event", target.namespace, about))
                 others = await _others(client, obj)
             except Unavailable:
                 raise
@@ -80,6 +80,17 @@ async def _listed(
         return (await client.list(kind, namespace, field_selector=field_selector)).items
     except Forbidden:
         return None
+
+
+def events_of(obj: AnyObject, named: list[AnyObject] | None) -> list[AnyObject] | None:
+    """Return the events about an object, without those about an earlier one of its name.
+
+    As in Kubernetes, the uid in events about a node may be its name, and that in events about a
+    static pod is in an annotation.
+    """
+    meta = obj.metadata
+    same = ("", meta.uid, meta.name, meta.annotations.get("kubernetes.io/config.mirror"))
+    return named and [each for each in cast(list[Event], named) if each.involved_object.uid in same]
 
 
 async def _others(client: ApiClient, obj: AnyObject) -> list[AnyObject] | None:
