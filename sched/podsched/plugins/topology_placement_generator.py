@@ -12,14 +12,21 @@ first. The group gets the first of them in which it fits, or else may be spread 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
-from podsched.framework.events import ActionType, ClusterEventWithHint, Resource
+from podsched.framework.events import (
+    ActionType,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
+from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ABSENT, ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, PreFilterResult, Traits
-from podsched.framework.pod_groups import Placement, PodGroup
+from podsched.framework.pod_groups import Placement, PodGroup, read_pod_group
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Status, error, unschedulable
 from podsched.plugins.without_args import WithoutArgs
@@ -95,8 +102,30 @@ class TopologyPlacementGenerator(WithoutArgs):
         return PreFilterResult(node_names=placement)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        actions = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
-        return [ClusterEventWithHint.on(Resource.NODE, actions)]
+        """Register for nodes, and for groups that ask for other domains than before."""
+        of_nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
+        of_groups = ActionType.ADD | ActionType.UPDATE
+        index = partial(KeyedIndex, lambda pod: (pod.group,), _changed_groups)
+        return [
+            ClusterEventWithHint.on(Resource.NODE, of_nodes),
+            ClusterEventWithHint.on(Resource.POD_GROUP, of_groups, _after_change, index=index),
+        ]
+
+
+def _after_change(pod: PodInfo, old: Any | None, new: Any | None) -> QueueingHint:
+    return QueueingHint.QUEUE if pod.group in _changed_groups(old, new) else QueueingHint.SKIP
+
+
+def _changed_groups(old: Any | None, new: Any | None) -> Sequence[str]:
+    """Return the key of a group that is new, or whose annotations ask for other domains."""
+    known, found = (None if one is None else read_pod_group(one) for one in (old, new))
+    if found is None or (known is not None and _asked(known) == _asked(found)):
+        return ()
+    return (found.key,)
+
+
+def _asked(group: PodGroup) -> tuple[str, tuple[str, ...]]:
+    return group.topology_key, group.preferred_topology
 
 
 def _both(names: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str]:

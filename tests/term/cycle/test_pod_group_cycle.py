@@ -371,6 +371,24 @@ async def test_without_any_domain_the_group_is_unschedulable_until_a_node_has_th
         world.check()
 
 
+@pytest.mark.parametrize("label", ["zone", "of-no-node"])
+async def test_a_gang_is_tried_again_once_its_annotation_asks_for_no_domain(label: str) -> None:
+    world = TermWorld()
+    for name in ("a0", "b0"):
+        world.node(name, cpu="1", labels={"zone": name})
+    async with world.running():
+        group(world, min_count=2, required=label)
+        await members_and_wait(world, "p", "q")
+        assert bound(world) == []
+        changed = world.cluster.object("PodGroup", "default/g")
+        assert isinstance(changed, PodGroup)
+        changed.metadata.annotations.clear()
+        world.cluster.update(changed)
+        await asyncio.sleep(20)
+        assert bound(world) == ["p", "q"]
+        world.check()
+
+
 async def test_the_domain_with_most_members_wins_then_the_fullest_one() -> None:
     world = TermWorld()
     world.node("a0", cpu="2", labels={"zone": "a"})
