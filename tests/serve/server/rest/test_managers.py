@@ -128,6 +128,20 @@ def test_an_item_that_stands_twice_in_a_configuration_is_refused() -> None:
         normalized(POD, pod(container("a", "x", "y", "x")))
 
 
+def test_items_that_stand_twice_in_an_object_change_nothing_by_themselves() -> None:
+    """Kubernetes stores them: of variables, the last one counts."""
+    doubled = pod({"name": "a", "env": [*env("x", value="1"), *env("y"), *env("x", value="2")]})
+    live = apply(doubled, {"metadata": {"labels": {"a": "b"}}})
+    assert apply(live, {"metadata": {"labels": {"a": "b"}}}) == live
+    assert env_of(live) == env_of(doubled)
+
+
+def test_an_applied_item_takes_the_place_of_all_those_with_its_key() -> None:
+    live = pod({"name": "a", "env": [*env("x", value="1"), *env("y"), *env("x", value="2")]})
+    found = apply(live, pod(container("a", "x", value="3")), force=True)
+    assert env_of(found) == [*env("x", value="3"), *env("y")]
+
+
 def test_only_what_a_configuration_says_is_applied() -> None:
     """Not the zero of a number that an object shows always."""
     classes = GROUPS["scheduling.k8s.io", "v1"]["priorityclasses"]

@@ -462,6 +462,18 @@ async def test_a_write_of_the_status_takes_over_no_field_of_the_spec(kube: KubeC
     assert owned["agent"].keys() == {"f:status"}
 
 
+async def test_an_update_that_changes_nothing_writes_nothing_though_items_stand_twice(
+    kube: KubeClient,
+) -> None:
+    config = manifest("applied")
+    config["spec"]["containers"][0]["env"] = [{"name": "a", "value": v} for v in ("1", "2")]
+    await kube.request("POST", PODS, config)
+    pod = (await applied(kube, "one", {"app": "web"})).json
+    again = (await kube.request("PUT", f"{PODS}/applied?fieldManager=two", pod)).json
+    assert pod["kind"] == again["kind"] == "Pod"
+    assert again["metadata"] == pod["metadata"]
+
+
 async def test_an_empty_list_that_is_applied_by_force_takes_the_place_of_a_full_one(
     kube: KubeClient,
 ) -> None:

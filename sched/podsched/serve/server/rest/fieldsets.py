@@ -12,7 +12,9 @@ FieldsV1 omits a "." that is the only entry. Every function visits its trees onc
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from json.encoder import encode_basestring_ascii
 from typing import Any, Final
 
@@ -101,7 +103,7 @@ def _fields_of_value(content: Any, base: Any, name: str) -> Fields:
         return fields_of(content, base)
     if isinstance(content, list):
         if keys := _keys_of(name, content):
-            return _fields_of_items(content, _by_element(base, name), keys)
+            return _fields_of_items(content, _elements_of(base, name), keys)
         if name in SETS and content:
             others = {_value(item) for item in base} if isinstance(base, list) else ()
             return {value: {".": {}} for item in content if (value := _value(item)) not in others}
@@ -125,23 +127,36 @@ def duplicates(content: Any, name: str = "") -> Iterator[str]:
                 yield _shown_element(element) + doubled
 
 
-def _fields_of_items(items: Sequence[Any], base: Mapping[str, Any], keys: Sequence[str]) -> Fields:
+def _fields_of_items(
+    items: Sequence[Any], base: Mapping[str, list[Any]], keys: Sequence[str]
+) -> Fields:
     found: Fields = {}
-    for item in items:
-        element = _element(item, keys)
-        other = base.get(element, _ABSENT)
-        inner = fields_of(item, other)
-        if other is _ABSENT:
+    for element, same in _by_element(items, keys).items():
+        others = base.get(element, [])
+        if len(same) == len(others) == 1:
+            inner = fields_of(same[0], others[0])
+        elif same == others:
+            continue
+        else:
+            # Duplicate elements come from writes other than apply, which refuses them.
+            inner = reduce(union, map(fields_of, same))
+        if not others:
             inner["."] = {}
         if inner:
-            # Duplicate elements come from writes other than apply, which refuses them.
-            found[element] = union(found[element], inner) if element in found else inner
+            found[element] = inner
     return found
 
 
-def _by_element(items: Any, name: str) -> dict[str, Any]:
+def _by_element(items: Sequence[Any], keys: Sequence[str]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for item in items:
+        found.setdefault(_element(item, keys), []).append(item)
+    return found
+
+
+def _elements_of(items: Any, name: str) -> Mapping[str, list[Any]]:
     keys = _keys_of(name, items) if isinstance(items, list) else None
-    return {_element(item, keys): item for item in items} if keys else {}
+    return _by_element(items, keys) if keys else {}
 
 
 def _value(item: Any) -> str:
@@ -169,11 +184,18 @@ def merged(live: Any, config: Any, name: str = "") -> Any:
 
 
 def _merged_items(live: list[Any], config: list[Any], keys: Sequence[str]) -> list[Any]:
-    wanted = {_element(item, keys): item for item in config}
-    result = [
-        merged(item, wanted.pop(element)) if (element := _element(item, keys)) in wanted else item
-        for item in live
-    ]
+    """Return a list merged with a configuration's; duplicates in it give way to the applied one."""
+    applied = {_element(item, keys): item for item in config}
+    elements = [_element(item, keys) for item in live]
+    doubled = {element for element, count in Counter(elements).items() if count > 1}
+    wanted = dict(applied)
+    result = []
+    for element, item in zip(elements, live, strict=True):
+        if element not in applied:
+            result.append(item)
+        elif element in wanted:
+            new = wanted.pop(element)
+            result.append(new if element in doubled else merged(item, new))
     return [*result, *wanted.values()]
 
 
