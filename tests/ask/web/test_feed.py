@@ -208,6 +208,24 @@ async def test_following_ends_a_minute_after_the_last_browser(world: World) -> N
     await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_following_ends_with_a_browser_that_leaves_before_the_board_is_built(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow:
+        async def pause(self) -> None:
+            await asyncio.sleep(1)
+
+    monkeypatch.setattr(feeds, "Turn", Slow)
+    feed = fed(world)
+    opening = asyncio.create_task(feed.state())
+    await asyncio.sleep(1.5)
+    assert world.following and feed.board is None
+    opening.cancel()
+    await asyncio.sleep(0)
+    await feed.tick()
+    assert not world.following
+
+
 async def test_changes_between_two_ticks_are_one_delta(world: World) -> None:
     feed = fed(world)
     messages = await following(feed, (await state_of(feed))["id"])

@@ -154,6 +154,7 @@ class Feed:
         async with self._lock:
             self._observe()
             if self.board is None:
+                self._source.unfollow()  # the browser that let the board be built may have gone
                 self._history.changes.clear()
                 return
             if not self._clients and self._clock() - self._last_seen > _IDLE:
