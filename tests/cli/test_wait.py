@@ -99,3 +99,22 @@ async def test_objects_to_be_created_may_be_named_by_their_kind(
     client: Any = CommandClient(cluster)
     assert await wait_for_all(client, [pods], "", "create", "10s")
     assert capsys.readouterr().out == "pod/a created\n"
+
+
+@pytest.mark.looptime
+async def test_a_listed_object_is_deleted_although_only_the_next_one_of_its_name_is_seen() -> None:
+    cluster, pods = FakeCluster(), Target(KINDS["Pod"], "", "default")
+    first, second = pod_of("a", {}), pod_of("a", {})
+    first.metadata.uid, second.metadata.uid = "1", "2"
+    cluster.create(first)
+    client: Any = CommandClient(cluster)
+    listed = client.list
+
+    async def list_and_replace(*given: Any, **more: Any) -> Any:
+        found = await listed(*given, **more)
+        cluster.delete("Pod", "default/a")
+        cluster.create(second)
+        return found
+
+    client.list = list_and_replace
+    assert await wait_for_all(client, [pods], "", "delete", "1s")

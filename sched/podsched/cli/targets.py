@@ -88,16 +88,24 @@ async def resolve(client: ApiClient, targets: Sequence[Target], selector: str = 
 
     Exits if there is a selector beside names, which it would not select from.
     """
+    return [target for target, _ in await resolve_with_uids(client, targets, selector)]
+
+
+async def resolve_with_uids(
+    client: ApiClient, targets: Sequence[Target], selector: str = ""
+) -> list[tuple[Target, str]]:
+    """Do as ``resolve``; return each target with its uid, "" for one that was named."""
     if selector and any(target.name for target in targets):
         fail("names cannot be combined with -l", USAGE)
-    found: list[Target] = []
+    found: list[tuple[Target, str]] = []
     for target in targets:
         if target.name:
-            found.append(target)
+            found.append((target, ""))
             continue
         kind, _, namespace = target
         listing = await client.list(kind.name, namespace, label_selector=selector)
-        found += [Target(kind, item.metadata.name, namespace) for item in listing.items]
+        metas = (item.metadata for item in listing.items)
+        found += [(Target(kind, meta.name, namespace), meta.uid) for meta in metas]
     return found
 
 

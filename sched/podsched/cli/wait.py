@@ -16,7 +16,7 @@ from podsched.cli.errors import FAILED, USAGE, fail, fail_on, report
 from podsched.cli.json_path import TemplateError, as_text, query_of
 from podsched.cli.options import LabelSelector, Timeout, seconds_or_fail
 from podsched.cli.output import say
-from podsched.cli.targets import Target, Targets, parse_targets, resolve
+from podsched.cli.targets import Target, Targets, parse_targets, resolve_with_uids
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import NotFound
 
@@ -31,10 +31,13 @@ _FIELD = re.compile(r"jsonpath=(\{.*?\}|[^{].*?)(?:(?<![=!<>])=(?!=)['\"]?(.*?)[
 Reached = Callable[[AnyObject | None], bool]
 
 
-def parse_state(text: str) -> Reached:
-    """Return the state that ``--for`` names; exit if it is malformed."""
+def parse_state(text: str, uid: str = "") -> Reached:
+    """Return the state that ``--for`` names, of the object with this uid; exit if it is malformed.
+
+    ``uid``: "" for the first object that is seen.
+    """
     if text == "delete":
-        return _deleted()
+        return _deleted({uid} if uid else set())
     if text == "create":
         return lambda obj: obj is not None
     if condition := _CONDITION.fullmatch(text):
@@ -46,9 +49,11 @@ def parse_state(text: str) -> Reached:
     return _field(field[1], field[2])
 
 
-def _deleted() -> Reached:
-    """Return whether the first object seen is gone; another one may have its name already."""
-    uids: set[str] = set()
+def _deleted(uids: set[str]) -> Reached:
+    """Return whether the first object seen is gone; another one may have its name already.
+
+    ``uids``: those that have been seen.
+    """
 
     def reached(obj: AnyObject | None) -> bool:
         uids.add(obj.metadata.uid if obj else "")
@@ -117,22 +122,24 @@ async def wait_for_all(
     """Wait until all selected objects are in a state; return whether they are."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds_or_fail("--timeout", timeout)
-    wanted = await resolve(client, named, selector)
+    wanted = await resolve_with_uids(client, named, selector)
     while not wanted and state == "create" and loop.time() < end:
         await asyncio.sleep(_PAUSE)
-        wanted = await resolve(client, named, selector)
+        wanted = await resolve_with_uids(client, named, selector)
     if not wanted and state != "delete":
         fail("no matching resources found")
-    waits = (wait_for(client, target, state, timeout) for target in wanted)
+    waits = (wait_for(client, target, state, timeout, uid) for target, uid in wanted)
     return all(await asyncio.gather(*waits))
 
 
-async def wait_for(client: ApiClient, target: Target, state: str, timeout: str) -> bool:
+async def wait_for(
+    client: ApiClient, target: Target, state: str, timeout: str, uid: str = ""
+) -> bool:
     """Wait until an object is in a state, and print it; return whether it is. Raises ClientError.
 
-    ``timeout``: a duration; with 0s it looks at the object once.
+    ``timeout``: a duration; with 0s it looks at the object once. ``uid``: see ``parse_state``.
     """
-    reached, limit = parse_state(state), seconds_or_fail("--timeout", timeout)
+    reached, limit = parse_state(state, uid), seconds_or_fail("--timeout", timeout)
     may_be_missing = state in ("delete", "create")
     try:
         async with asyncio.timeout(limit or None):
