@@ -501,7 +501,10 @@ async def test_a_victim_that_leaves_when_its_pods_should_be_ready_is_not_late() 
         assert bound(world) == ["low-again"]
 
 
-async def test_a_victim_that_stays_because_nobody_waits_for_it_any_more_is_not_evicted() -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_a_victim_that_stays_because_nobody_waits_for_it_any_more_is_not_evicted(
+    at_once: bool,
+) -> None:
     """It could not be evicted before that. Then its queue drains."""
     world = one_node({"gpu": 8}, within="LowerPriority")
     evict_pods, calls = world.cluster.evict_pods, 0
@@ -519,15 +522,17 @@ async def test_a_victim_that_stays_because_nobody_waits_for_it_any_more_is_not_e
         assert calls > 1
         assert condition(world, "low", "Evicted")[:2] == ("True", "Preempted")
         assert len(world.events("low", "Preempted")) == 1
-        await world.delete_and_wait("high")
-        for type_ in ("Evicted", "Preempted"):
-            status, reason, message = condition(world, "low", type_)
-            assert (status, reason) == ("False", "QuotaReserved")
-            assert message.startswith("Previously: Preempted to accommodate a workload")
+        world.cluster.delete("Pod", "default/high")
+        if not at_once:
+            await asyncio.sleep(1)
+            assert condition(world, "low", "Evicted")[:2] == ("False", "QuotaReserved")
         world.cluster.evict_pods = evict_pods  # type: ignore[method-assign]
         stop(world, "ClusterQueue", "HoldAndDrain")
         await asyncio.sleep(1)
         assert condition(world, "low", "Evicted")[:2] == ("True", "ClusterQueueStopped")
+        status, reason, text = condition(world, "low", "Preempted")
+        assert (status, reason) == ("False", "QuotaReserved")
+        assert text.startswith("Previously: Preempted to accommodate a workload")
         assert bound(world) == []
 
 

@@ -71,6 +71,12 @@ class UnitEndings(TermPart):
     def refresh(self) -> None:
         """Evict units that have to end; write the conditions of units whose state has changed."""
         endings = self._admission.endings
+        # First, because they may be evicted for another reason now.
+        for key in take_all(endings.spared):
+            self._reported.discard(key)
+            group = pod_group(self._cluster, key)
+            if group is not None and group.uid:
+                self._conditions.write_conditions(group, self._not_evicted(group))
         # Not all that are being evicted: a queue that drains may have thousands of them for long.
         for key in take_all(endings.changed):
             if (ending := endings.current.get(key)) is not None:
@@ -81,11 +87,6 @@ class UnitEndings(TermPart):
             if ending.reason == PREEMPTED:
                 said.append(QueueCondition(REQUEUED, TRUE, PREEMPTED, ending.message))
             self._report(key, *said, NOT_ADMITTED)
-        for key in take_all(endings.spared):
-            self._reported.discard(key)
-            group = pod_group(self._cluster, key)
-            if group is not None and group.uid:
-                self._conditions.write_conditions(group, self._not_evicted(group))
         for key in take_all(endings.become_ready):
             message = "All pods reached readiness and the workload is running"
             self._report(key, QueueCondition(PODS_READY, TRUE, "Started", message))
