@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -386,6 +387,21 @@ async def test_a_first_apply_creates_and_the_same_again_changes_nothing(kube: Ku
     assert again.json["metadata"]["resourceVersion"] == version
     [owner] = again.json["metadata"]["managedFields"]
     assert owner["fieldsV1"]["f:metadata"] == {"f:labels": {"f:app": {}}}
+
+
+async def test_who_applies_or_puts_what_another_creates_meanwhile_changes_that(
+    kube: KubeClient,
+) -> None:
+    both = await asyncio.gather(
+        applied(kube, "one", {"app": "web"}), applied(kube, "two", {"owner": "two"})
+    )
+    assert {answer.status for answer in both} == {200, 201}
+    stored = (await kube.get(f"{PODS}/applied")).json
+    assert stored["metadata"]["labels"] == {"app": "web", "owner": "two"}
+    path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles/reader"
+    role = {"metadata": {"name": "reader"}, "rules": []}
+    both = await asyncio.gather(*(kube.request("PUT", path, role) for _ in range(2)))
+    assert {answer.status for answer in both} == {200, 201}
 
 
 async def test_another_manager_meets_a_conflict_unless_it_insists(kube: KubeClient) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -149,14 +149,13 @@ class Writing:
             return managed(resource, entry, message, manager)
 
         before = await self._made_before(target, len(request.body), make)
-        status = 200
-        try:
-            entry = await self._rewritten(target, verb, before, dry)
-        except ApiError as error:
-            found_none = error.reason == "NOT_FOUND" and not target.subresource
-            if not found_none or kind.name not in _CREATED_BY_UPDATE:
-                raise
-            entry, status = await self._created(target, decoded.message, dry), 201
+
+
+        def create() -> Awaitable[Entry]:
+            return self._created(target, copy_of(decoded.message), dry)
+
+        by_update = create if kind.name in _CREATED_BY_UPDATE else None
+        entry, status = await self._stored(target, verb, before, dry, by_update)
         add_warnings(*decoded.warnings)
         await turn.wait()
         return self._reading.shown(target, entry, form, request, status)
@@ -181,6 +180,28 @@ class Writing:
             return await self._core.rewriter.rewrite(change)
         except ApiError as error:
             raise update_error(error) from None
+
+    async def _stored(
+        self,
+        target: Target,
+        verb: str,
+        make: Callable[[Entry], AnyObject],
+        dry: bool,
+        create: Callable[[], Awaitable[Entry]] | None,
+    ) -> tuple[Entry, int]:
+        """Rewrite an object, or create it if there is none; return it and the answer's status."""
+        try:
+            return await self._rewritten(target, verb, make, dry), 200
+        except ApiError as error:
+            if error.reason != "NOT_FOUND" or target.subresource or create is None:
+                raise
+        try:
+            return await create(), 201
+        except ApiError as error:
+            if error.reason != "ALREADY_EXISTS":
+                raise
+        # Another request has created it since.
+        return await self._rewritten(target, verb, make, dry), 200
 
     async def _made_before(
         self, target: Target, size: int, make: Callable[[Entry], AnyObject]
@@ -260,13 +281,12 @@ class Writing:
             return _patched(target, entry, content, level, warnings)
 
         before = await self._made_before(target, size, make)
-        status = 200
-        try:
-            entry = await self._rewritten(target, "patch", before, dry)
-        except ApiError as error:
-            if error.reason != "NOT_FOUND" or target.subresource:
-                raise
-            entry, status = await self._apply_new(target, config, manager, dry, size), 201
+
+
+        def create() -> Awaitable[Entry]:
+            return self._apply_new(target, config, manager, dry, size)
+
+        entry, status = await self._stored(target, "patch", before, dry, create)
         add_warnings(*warnings)
         await turn.wait()
         return self._reading.shown(target, entry, _form(request), request, status)
