@@ -150,7 +150,6 @@ class Writing:
 
         before = await self._made_before(target, len(request.body), make)
 
-
         def create() -> Awaitable[Entry]:
             return self._created(target, copy_of(decoded.message), dry)
 
@@ -281,7 +280,6 @@ class Writing:
             return _patched(target, entry, content, level, warnings)
 
         before = await self._made_before(target, size, make)
-
 
         def create() -> Awaitable[Entry]:
             return self._apply_new(target, config, manager, dry, size)
