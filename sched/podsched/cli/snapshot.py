@@ -68,14 +68,25 @@ def save(
         size = _run(save_snapshot(options, file, tell))
     say(f"Saved {size:,} bytes to {file}; the checksum is right.")
     if check:
-        _check(file)
+        _check(file, options)
 
 
 @app.command(cls=Command)
-def status(file: File) -> None:
+def status(
+    file: File,
+    username: Annotated[
+        str,
+        typer.Option(
+            "--etcd-username",
+            envvar="SCHED_ETCD_USERNAME",
+            metavar="NAME",
+            help="etcd user; the password is read from SCHED_ETCD_PASSWORD.",
+        ),
+    ] = "",
+) -> None:
     """Check a snapshot, and show its contents."""
     file_or_fail("", file)
-    _check(file)
+    _check(file, etcd_options(EtcdOptions(username=username)))
 
 
 @app.command(cls=Command)
@@ -109,10 +120,10 @@ def _running_etcd() -> list[EtcdOptions]:
     return found
 
 
-def _check(file: Path) -> None:
+def _check(file: Path, options: EtcdOptions) -> None:
     """Show the contents of a snapshot; exit if there are objects that cannot be read."""
     with working("checking the contents"):
-        contents = _run(contents_of(file, ROOT))
+        contents = _run(contents_of(file, ROOT, options.username, options.password))
     unreadable = _unreadable(contents)
     counts = contents.count(_kind_of)
     rows = [["KIND", "OBJECTS"], *([kind, f"{n:,}"] for kind, n in sorted(counts.items()))]

@@ -7,7 +7,9 @@ import hashlib
 import os
 from pathlib import Path
 
+import grpc
 import pytest
+from aetcd.rpc import rpc_pb2, rpc_pb2_grpc
 
 from podsched.serve.store import snapshot
 from podsched.serve.store.connection import EtcdOptions
@@ -85,3 +87,21 @@ async def test_what_was_saved_is_there_again_after_a_restore(tmp_path: Path) -> 
     with pytest.raises(Unavailable):
         await save_snapshot(EtcdOptions(("127.0.0.1:1",), dial_timeout=0.5), tmp_path / "none")
     assert sorted(os.listdir(tmp_path)) == ["first", "snapshot.db"]
+
+
+@pytest.mark.integration
+async def test_a_snapshot_with_users_of_etcd_is_read_by_one_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "snapshot.db"
+    async with EmbeddedEtcd(EmbeddedEtcdOptions(tmp_path / "first", fsync=False)) as etcd:
+        async with grpc.aio.insecure_channel(etcd.endpoint.removeprefix("http://")) as channel:
+            auth = rpc_pb2_grpc.AuthStub(channel)
+            await auth.UserAdd(rpc_pb2.AuthUserAddRequest(name="root", password="secret"))
+            await auth.UserGrantRole(rpc_pb2.AuthUserGrantRoleRequest(user="root", role="root"))
+            await auth.AuthEnable(rpc_pb2.AuthEnableRequest())
+        options = EtcdOptions((etcd.endpoint,), username="root", password="secret")
+        store = await connect(options)
+        await store.txn([], [Put("/podsched/objects/pods/default/p0", b"value")])
+        await store.close()
+        await save_snapshot(options, file)
+    contents = await contents_of(file, "/podsched/", "root", "secret")
+    assert [key[-2:] for key, _ in contents.values] == ["p0"]

@@ -164,8 +164,12 @@ class Contents:
         return Counter(name_of(key) for key, _ in self.values)
 
 
-async def contents_of(file: Path, root: str) -> Contents:
+async def contents_of(
+    file: Path, root: str, username: str | None = None, password: str | None = None
+) -> Contents:
     """Restore a snapshot temporarily, and return all keys below ``root`` with their values.
+
+    ``username``, ``password``: of etcd's users, which are in the snapshot, too.
 
     Raises SnapshotError, EmbeddedEtcdError, StoreError, OSError.
     """
@@ -177,7 +181,9 @@ async def contents_of(file: Path, root: str) -> Contents:
         etcd = EmbeddedEtcd(EmbeddedEtcdOptions(data_dir, fsync=False))
         await etcd.start()
         try:
-            store = await connect(EtcdOptions((etcd.endpoint,)))
+            store = await connect(
+                EtcdOptions((etcd.endpoint,), username=username, password=password)
+            )
             try:
                 page = await store.range(root)
                 return Contents(page.revision, [(kv.key, kv.value) for kv in page.kvs])
