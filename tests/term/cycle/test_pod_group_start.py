@@ -177,6 +177,39 @@ async def test_a_term_that_ends_by_itself_leaves_no_record_of_a_gang_that_it_has
     assert conditions(world) == STARTED
 
 
+async def test_a_term_that_ends_by_itself_awaits_what_is_bound_while_records_are_written() -> None:
+    """Else the next state does not know the room that the pod takes."""
+    world = world_of_nodes(n1="4")
+    world.script.on_permit = lambda pod: (
+        PermitResult(Status(Code.WAIT), timeout=600.0) if pod.name == "late" else PermitResult()
+    )
+    patch_many, bind_pods = world.cluster.patch_many, world.cluster.bind_pods
+
+    async def slow_patch(patches: Any, *, fence: api_pb2.Fence | None = None) -> Results:
+        if bound(world):
+            await asyncio.sleep(4)
+        return await patch_many(patches, fence=fence)
+
+    async def slow_bind(bindings: Bindings, *, fence: api_pb2.Fence, **more: Any) -> Results:
+        if any(binding.name == "late" for binding in bindings):
+            await asyncio.sleep(1)
+        return await bind_pods(bindings, fence=fence, **more)
+
+    world.cluster.patch_many = slow_patch  # type: ignore[method-assign]
+    world.cluster.bind_pods = slow_bind  # type: ignore[method-assign]
+    async with world.running():
+        late = world.pod("late")
+        gang(world, "a", "b")
+        await asyncio.sleep(0.5)
+        finishing = asyncio.create_task(world.term.finish())
+        await asyncio.sleep(3)
+        waiting = world.state.waiting.get(late.metadata.uid)
+        assert waiting is not None
+        waiting.allow("Script")
+        await finishing
+        assert bound(world) == ["a", "b", "late"]
+
+
 async def test_nothing_of_a_start_that_is_over_waits_for_the_garbage_collector() -> None:
     world = world_of_nodes(n1="4")
     rejected = "c"

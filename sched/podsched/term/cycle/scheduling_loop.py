@@ -191,6 +191,8 @@ class SchedulingLoop(TermPart):
         self._decides.clear()
         await self.binding.settled(FINISH)
         await self._conditions.settled(FINISH)
+        # Pods may have passed PreBind meanwhile, or a decision may have ended that was under way.
+        await self.binding.settled(0.0)
 
     async def run(self) -> None:
         """Schedule until the term is over, or a task fails.
