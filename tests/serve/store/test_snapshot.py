@@ -32,6 +32,15 @@ def complete(path: Path, content: bytes = b"x" * 1024) -> Path:
     return path
 
 
+def etcdutl(directory: Path, monkeypatch: pytest.MonkeyPatch, does: str) -> None:
+    """Let another program stand in for etcdutl; ``does``: in the shell, to the directory $dir."""
+    program = directory / "etcdutl"
+    find = "for word; do case $word in --data-dir=*) dir=${word#*=};; esac; done"
+    program.write_text(f"#!/bin/sh\n{find}\n{does}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(snapshot, "_etcdutl", lambda: program)
+
+
 def test_a_file_that_is_cut_off_or_damaged_is_refused(tmp_path: Path) -> None:
     good = complete(tmp_path / "good")
     check_snapshot(good)
@@ -57,17 +66,27 @@ async def test_a_snapshot_replaces_no_file_and_a_restore_no_directory(tmp_path: 
 async def test_a_restore_that_is_cancelled_leaves_no_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow, restored = tmp_path / "etcdutl", tmp_path / "restored"
-    slow.write_text(f"#!/bin/sh\nmkdir {restored}; touch {restored}/half; exec sleep 600\n")
-    slow.chmod(0o755)
-    monkeypatch.setattr(snapshot, "_etcdutl", lambda: slow)
+    restored = tmp_path / "restored"
+    etcdutl(tmp_path, monkeypatch, 'mkdir "$dir"; touch "$dir/half"; exec sleep 600')
     good = complete(tmp_path / "good")
     restoring = asyncio.create_task(restore_snapshot(good, restored))
-    await eventually("a part is restored", (restored / "half").exists)
+    await eventually("a part is restored", lambda: [*tmp_path.rglob("half")] != [])
+    assert not restored.exists()  # or a crash would leave it there for etcd
     restoring.cancel()
     with pytest.raises(asyncio.CancelledError):
         await restoring
-    assert not restored.exists()
+    assert sorted(os.listdir(tmp_path)) == ["etcdutl", "good"]
+
+
+@pytest.mark.integration
+async def test_a_restore_that_fails_removes_nothing_that_another_one_has_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restored = tmp_path / "restored"
+    etcdutl(tmp_path, monkeypatch, f"mkdir -p {restored}/member; exit 1")
+    with pytest.raises(SnapshotError):
+        await restore_snapshot(complete(tmp_path / "good"), restored)
+    assert (restored / "member").exists()
 
 
 @pytest.mark.integration

@@ -116,8 +116,17 @@ async def restore_snapshot(file: Path, data_dir: Path) -> None:
     """
     check_snapshot(file)
     _check_absent(data_dir, "restore into a new directory")
+    etcdutl = str(_etcdutl())
+    data_dir.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Under its final name, etcd would start with the part that is there after a crash.
+    with tempfile.TemporaryDirectory(prefix=".restoring-", dir=data_dir.parent) as directory:
+        await _restore(etcdutl, file, Path(directory) / "etcd")
+        (Path(directory) / "etcd").rename(data_dir)
+
+
+async def _restore(etcdutl: str, file: Path, data_dir: Path) -> None:
     process = await asyncio.create_subprocess_exec(
-        str(_etcdutl()),
+        etcdutl,
         "snapshot",
         "restore",
         str(file),
@@ -134,10 +143,8 @@ async def restore_snapshot(file: Path, data_dir: Path) -> None:
     except asyncio.CancelledError:
         send_signal(process, signal.SIGKILL)
         await process.wait()
-        shutil.rmtree(data_dir, ignore_errors=True)
         raise
     if process.returncode:
-        shutil.rmtree(data_dir, ignore_errors=True)
         lines = said.decode(errors="replace").strip().splitlines()
         raise SnapshotError(f"etcdutl cannot restore {file}: {lines[-1] if lines else 'no reason'}")
 
