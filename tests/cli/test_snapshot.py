@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -55,6 +57,29 @@ def test_the_etcd_of_a_sched_up_that_runs_is_saved_unless_another_is_named(
     finally:
         first.remove()
         second.remove()
+
+
+def test_a_command_that_is_terminated_tidies_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tidied_up: list[bool] = []
+
+    async def restored(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            await asyncio.sleep(1)
+        except asyncio.CancelledError:
+            tidied_up.append(True)
+            raise
+
+    (tmp_path / "saved.db").touch()
+    monkeypatch.setattr("podsched.cli.snapshot.restore_snapshot", restored)
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        done = Commands()("snapshot", "restore", str(tmp_path / "saved.db"), str(tmp_path / "data"))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (done.code, tidied_up) == (143, [True])
 
 
 @pytest.mark.integration

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import replace
@@ -21,6 +20,7 @@ from podsched.cli.process_options import etcd_options
 from podsched.cli.progress import working
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.run_directory import files_of_running
+from podsched.lib.tasks import run_and_tidy_up
 from podsched.serve.store.connection import EtcdOptions
 from podsched.serve.store.errors import EmbeddedEtcdError, StoreError
 from podsched.serve.store.snapshot import (
@@ -153,7 +153,7 @@ def _unreadable(contents: Contents) -> Counter[str]:
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
     try:
-        return asyncio.run(work)
+        return run_and_tidy_up(work)
     except (StoreError, SnapshotError, EmbeddedEtcdError, CertificateError) as error:
         fail(str(error), FAILED)
     except OSError as error:

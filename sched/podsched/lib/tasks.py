@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
@@ -40,7 +41,8 @@ def run_and_tidy_up(work: Coroutine[Any, Any, T]) -> T:
             if not task.cancelling():
                 terminated = task.cancel()
 
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
+        if threading.current_thread() is threading.main_thread():  # others get no signals
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
         return await work
 
     try:
