@@ -124,6 +124,25 @@ async def test_more_than_fits_into_an_answer_is_asked_for_page_by_page(world: Wo
     assert sorted(numbers(await world.read())) == [1, 2, 3, 4, 5, 6, 7]
 
 
+async def test_pages_that_could_not_be_had_are_asked_for_again(world: World) -> None:
+    """Though the latest page, which is asked for first, has nothing new by then."""
+    leader = world.start().leader
+    answered = leader.decisions
+
+    async def breaks(request: DecisionsRequest) -> DecisionsResponse:
+        if request.HasField("until"):
+            leader.decisions = answered  # type: ignore[method-assign]
+            raise Unavailable("gone")
+        return await answered(request)
+
+    leader.decisions = breaks  # type: ignore[method-assign]
+    await asyncio.sleep(0.5)
+    for number in range(1, 8):
+        leader.decide(number, 1000.5 + number / 100)
+    await asyncio.sleep(4)
+    assert sorted(numbers(await world.read())) == [1, 2, 3, 4, 5, 6, 7]
+
+
 async def test_a_checkpoint_is_taken_when_the_leader_has_seen_what_the_recording_begins_with(
     world: World,
 ) -> None:

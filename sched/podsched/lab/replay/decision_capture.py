@@ -61,6 +61,8 @@ class DecisionCapture:
         #: The outcomes of the decisions written, "" while unknown.
         self._written: dict[tuple[int, int], str] = {}
         self._revision = 0
+        #: Whether the last round wrote all pages.
+        self._whole = True
         #: Why there are no decisions; "" while there are.
         self.problem = ""
 
@@ -102,14 +104,20 @@ class DecisionCapture:
         """Write new decisions, the latest pages first."""
         request = DecisionsRequest(since=timestamp(self._since), limit=_LIMIT)
         latest = self._since + _OVERLAP
+        # Of a round that failed, only the latest pages are written.
+        whole, self._whole = self._whole, False
         while True:
             found = await self._client.decisions(request)
             new = sum(self._write(record) for record in found.records)
             if found.records:
                 latest = max(latest, _when(found.records[-1]))
-            if not found.more or not new:
+            if not found.more or (whole and not new):
                 break
-            request.until.CopyFrom(timestamp(_when(found.records[0])))
+            until = timestamp(_when(found.records[0]))
+            if until == request.until:
+                break  # one time has more decisions than an answer
+            request.until.CopyFrom(until)
+        self._whole = True
         self._since = latest - _OVERLAP
         if len(self._written) > 20 * _LIMIT:
             for key in list(self._written)[: -10 * _LIMIT]:
