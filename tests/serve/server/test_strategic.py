@@ -92,6 +92,12 @@ TWO = {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}
             {"secrets": [{"name": "b"}, {"name": "a"}]},
         ),
         (
+            "an item that stands twice is deleted twice",
+            {"env": [{"name": "a", "value": "1"}, {"name": "b"}, {"name": "a", "value": "2"}]},
+            {"env": [{"name": "a", "$patch": "delete"}]},
+            {"env": [{"name": "b"}]},
+        ),
+        (
             "ports are merged by the key that they have",
             {"ports": [{"port": 1, "name": "x"}]},
             {"ports": [{"port": 1, "name": "y"}]},

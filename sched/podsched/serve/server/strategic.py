@@ -135,22 +135,21 @@ def _merged_items(before: list[Any], items: list[Any], key: str) -> list[Any]:
     """Merge a patch's items into a list, by the merge key ``key``. Raises PatchError."""
     kept: list[Any] = list(before)
     # Indexed by key, since a linear search would take quadratic time. Of items with the same key,
-    # the first is patched.
-    places: dict[Any, int] = {}
+    # the first is patched, and all are deleted.
+    places: dict[Any, list[int]] = {}
     for place, item in enumerate(before):
-        places.setdefault(_hashable(item.get(key)), place)
+        places.setdefault(_hashable(item.get(key)), []).append(place)
     added: dict[Any, Any] = {}
     for item in items:
         found = _hashable(item.get(key))
         if item.get(key) is None and item.get(_DIRECTIVE) != "delete":
             raise PatchError(f"an item does not have the merge key {key}")
-        at = places.get(found)
         if item.get(_DIRECTIVE) == "delete":
             added.pop(found, None)
-            if at is not None:
+            for at in places.pop(found, ()):
                 kept[at] = None
-                del places[found]
-        elif at is not None:
+        elif found in places:
+            at = places[found][0]
             kept[at] = strategic_merge(kept[at], item)
         else:
             added[found] = strategic_merge(added.get(found, {}), item)
