@@ -115,6 +115,30 @@ async def test_an_owner_is_scaled(kube: KubeClient) -> None:
     assert (await kube.get(f"{sets}/web")).json["spec"]["replicas"] == 3
 
 
+async def test_who_scales_takes_the_replicas_over_from_who_has_applied_them(
+    kube: KubeClient,
+) -> None:
+    path = "/apis/apps/v1/namespaces/default/replicasets/web"
+    owner = {
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "main", "image": "app:1"}]},
+            },
+        },
+    }
+    apply = {"content-type": "application/apply-patch+yaml"}
+    await kube.request("PATCH", f"{path}?fieldManager=one", owner, apply)
+    scale = {"metadata": {"name": "web"}, "spec": {"replicas": 5}}
+    scaled = await kube.request("PUT", f"{path}/scale?fieldManager=autoscaler", scale)
+    assert scaled.status == 200
+    refused = await kube.request("PATCH", f"{path}?fieldManager=one", owner, apply)
+    assert 'conflict with "autoscaler"' in refused.json["message"]
+
+
 @pytest.mark.parametrize(
     ("rules", "statuses"),
     [

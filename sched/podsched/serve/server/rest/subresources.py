@@ -18,11 +18,12 @@ from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.mutations import only_entry
 from podsched.serve.server.pods import EVICTED
-from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, member
+from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, manager_of, member
 from podsched.serve.server.rest.checks import deletion_error, storage_error, uid_mismatch
 from podsched.serve.server.rest.deleting import options_of
 from podsched.serve.server.rest.failures import RestError, bad_request
 from podsched.serve.server.rest.large_bodies import apart, parsed_body
+from podsched.serve.server.rest.managers import Manager, managed
 from podsched.serve.server.rest.messages import Answer, Request, encode
 from podsched.serve.server.rest.patches import patch_type, patched_content
 from podsched.serve.server.rest.routes import Target
@@ -119,6 +120,7 @@ class Subresources:
     async def set_scale(self, target: Target, request: Request) -> Answer:
         """Set a workload's replicas, by PUT or PATCH of its Scale."""
         dry = asks_dry_run(request, "UpdateOptions")
+        manager = Manager(manager_of(request, "UpdateOptions"), "Update", "scale")
         raw = request.body
         if target.verb == "patch":
             change = await apart(len(raw), patched_content, patch_type(request), raw, "Scale")
@@ -130,7 +132,8 @@ class Subresources:
                 return dict(content)
 
         def make(entry: Entry) -> AnyObject:
-            return _scaled(target, entry, change(_scale(entry)))
+            scaled = _scaled(target, entry, change(_scale(entry)))
+            return managed(target.resource, entry, scaled, manager)
 
         kind = target.resource.kind
         entry = await self._core.rewriter.rewrite(
