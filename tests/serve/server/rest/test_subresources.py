@@ -120,6 +120,8 @@ async def test_who_scales_takes_the_replicas_over_from_who_has_applied_them(
 ) -> None:
     path = "/apis/apps/v1/namespaces/default/replicasets/web"
     owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
         "metadata": {"name": "web"},
         "spec": {
             "replicas": 2,
