@@ -59,6 +59,23 @@ def test_the_decisions_that_match_are_found(query: dict[str, Any], numbers: list
     assert [record.number for record in find(LOG, DecisionQuery(**query))] == numbers
 
 
+def test_page_by_page_all_decisions_are_found_although_an_open_one_is_written_late() -> None:
+    late = row(3, "c", "n1", "", 9.0)
+    late[22] = 0.0  # it has not ended
+    log = [
+        segment(row(1, "a", "n1", "Scheduled", 10.0), row(2, "b", "n1", "Scheduled", 10.5)),
+        segment(row(4, "d", "n1", "Scheduled", 10.6)),
+    ]
+    log[1] += frames_in(FrameWriter().rows([late], (9.0, 9.0), [pod_mark("default", "c")]))
+    numbers, until = set(), 20.0
+    for _ in range(4):
+        page = find(reversed(log), DecisionQuery(until=until, limit=2))
+        numbers |= {record.number for record in page}
+        ends = (r.ended_time if r.HasField("ended_time") else r.decided_time for r in page)
+        until = min(end.ToMicroseconds() for end in ends) / 1e6
+    assert numbers == {1, 2, 3, 4}
+
+
 @pytest.mark.parametrize("empty", [[], segment()])
 def test_a_segment_without_decisions_hides_none(empty: list[Frame]) -> None:
     found = find((empty, LOG[0], empty, LOG[1]), DecisionQuery(since=5.0))

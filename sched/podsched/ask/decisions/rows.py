@@ -9,6 +9,7 @@ import math
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any, Final
 
 from podsched.api.objects import seconds_of, timestamp
@@ -106,7 +107,7 @@ class DecisionQuery:
             self.namespace in ("", row[index["namespace"]])
             and self.name in ("", row[index["name"]])
             and self.node_name in ("", row[index["node_name"]])
-            and self.since <= (row[index["ended_time"]] or row[index["decided_time"]]) <= self.until
+            and self.since <= _ended(row, index) <= self.until
             and ("bound_node" in more) == self.shadow
             and self._has_reason(row, index)
         )
@@ -116,6 +117,37 @@ class DecisionQuery:
         return not wanted or any(
             wanted in str(row[index[name]]).casefold() for name in ("outcome", "message")
         )
+
+
+def _ended(row: Row, index: Mapping[str, int]) -> float:
+    """Return when a decision ended; if it is open, when it was made."""
+    at: float = row[index["ended_time"]] or row[index["decided_time"]]
+    return at
+
+
+class _Latest:
+    """Keeps the decisions that ended last, up to a number."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: list[tuple[float, int, decisions_pb2.DecisionRecord]] = []
+        self._added = 0
+
+    @property
+    def since(self) -> float:
+        """Decisions that ended earlier are not among them."""
+        return self._kept[0][0] if len(self._kept) >= self._most else 0.0
+
+    def add(self, ended: float, record: decisions_pb2.DecisionRecord) -> None:
+        """Add a decision; of those that ended at once, the first ones stay."""
+        self._added += 1
+        heappush(self._kept, (ended, -self._added, record))
+        if len(self._kept) > self._most:
+            heappop(self._kept)
+
+    def records(self) -> list[decisions_pb2.DecisionRecord]:
+        """Return them by when they were made."""
+        return sorted((record for _, _, record in self._kept), key=_order)
 
 
 #: Key in ``more`` of a row that replaces an earlier one, written before the outcome was known.
@@ -133,33 +165,33 @@ def find(
 ) -> list[decisions_pb2.DecisionRecord]:
     """Return the latest decisions that match, the oldest first.
 
+    The latest are those that ended last: who asks for the next ones names the earliest end. They
+    are not simply the last rows, as one whose outcome takes long is written later than others.
+
     garbled: called for each frame and row that is skipped because it cannot be read.
     """
-    found: list[decisions_pb2.DecisionRecord] = []
+    found = _Latest(query.limit)
     rewritten: set[tuple[str, int]] = set()
     for segment in segments:
         replica, index = _about(segment)
-        for row in _rows(segment, query, garbled):
+        for row in _rows(segment, query, found, garbled):
             try:
                 key = (replica, row[0])
                 if key in rewritten:
                     continue
                 if AGAIN in (row[index["more"]] or {}):
                     rewritten.add(key)
-                if not query.matches(row, index):
-                    continue
-                found.append(message_of(row, index, replica))
+                ended = _ended(row, index)
+                if ended >= found.since and query.matches(row, index):
+                    found.add(ended, message_of(row, index, replica))
             except _GARBLED as error:
                 garbled(f"a row is not a decision: {reprlib.repr(row)}: {error}")
-                continue
-            if len(found) >= query.limit:
-                return sorted(found, key=_order)
         # A segment without decisions, which a full disk or a crash has left, says nothing of those
         # before it.
         ends = [frame.ended for frame in segment if frame.kind is FrameKind.ROWS]
-        if ends and max(ends) < query.since:
+        if ends and max(ends) < max(query.since, found.since):
             break
-    return sorted(found, key=_order)
+    return found.records()
 
 
 def _about(segment: list[Frame]) -> tuple[str, Mapping[str, int]]:
@@ -180,10 +212,15 @@ def _about(segment: list[Frame]) -> tuple[str, Mapping[str, int]]:
 
 
 def _rows(
-    segment: list[Frame], query: DecisionQuery, garbled: Callable[[str], object]
+    segment: list[Frame],
+    query: DecisionQuery,
+    found: _Latest,
+    garbled: Callable[[str], object],
 ) -> Iterator[Row]:
     for frame in reversed(segment):
-        if frame.kind is not FrameKind.ROWS or not query.may_be_in(frame):
+        if frame.kind is not FrameKind.ROWS or frame.ended < found.since:
+            continue
+        if not query.may_be_in(frame):
             continue
         try:
             rows = frame.content()
