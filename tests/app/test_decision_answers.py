@@ -38,6 +38,18 @@ async def test_who_decides_nothing_says_so() -> None:
     assert raised.value.code is StatusCode.FAILED_PRECONDITION
 
 
+async def test_what_an_answer_has_no_room_for_is_what_ended_first() -> None:
+    many = DecisionsResponse()
+    for number, ended in enumerate((30, 10, 20)):
+        record = many.records.add(number=number, message="m" * (1 << 20))
+        record.decided_time.FromSeconds(number)
+        record.ended_time.FromSeconds(ended)
+    log: Any = SimpleNamespace(find=lambda _: many)
+    (found,) = [found async for found in log_answerer(log)(Question())]
+    assert [record.number for record in found.decisions.records] == [2, 0]
+    assert found.decisions.more
+
+
 async def test_the_log_is_not_read_twice_at_once_though_the_first_reader_gave_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -12,7 +12,7 @@ from podsched.api.reasons import StatusCode
 from podsched.app.answering import Answerer, Unanswerable
 from podsched.ask.decisions.log import DecisionLog
 from podsched.ask.decisions.rows import DecisionQuery
-from podsched.v1.decisions_pb2 import DecisionsResponse
+from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsResponse
 from podsched.v1.scheduling_pb2 import Answer, Question, SchedulingCheckpoint
 
 #: Max decisions in one answer, and max bytes: an API server accepts messages of 4 MiB.
@@ -50,13 +50,20 @@ def log_answerer(log: DecisionLog | None) -> Answerer:
 
 
 def _limited(found: DecisionsResponse) -> DecisionsResponse:
-    """Leave out the oldest decisions if the answer would be too large."""
+    """Leave out the decisions that ended first if the answer would be too large."""
     size = found.ByteSize()
+    if size > _MOST_BYTES:
+        found.records.sort(key=_end)
     while size > _MOST_BYTES:
         size -= found.records[0].ByteSize()
         del found.records[0]
         found.more = True
     return found
+
+
+def _end(record: DecisionRecord) -> tuple[int, int]:
+    at = record.ended_time if record.HasField("ended_time") else record.decided_time
+    return at.seconds, at.nanos
 
 
 def checkpoint_answerer(checkpoint: Callable[[], Awaitable[dict[str, Any] | None]]) -> Answerer:

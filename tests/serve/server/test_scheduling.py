@@ -216,6 +216,17 @@ async def test_decisions_of_all_replicas_come_together_as_far_as_replicas_answer
     assert (response.more, response.dropped) == (True, 3)
 
 
+async def test_decisions_are_left_out_with_those_that_another_replica_had_no_room_for() -> None:
+    """They come on the next page, which begins with the earliest end of this one."""
+    set_rights(OWN)
+    two: Any = TwoReplicas(decided(4, 5, more=True), decided(1, 6))
+    storage: Any = None
+    answer = await SchedulingService(two, storage).decisions(DecisionsRequest(limit=100))
+    response = DecisionsResponse.FromString(answer)
+    assert [record.number for record in response.records] == [4, 5, 6]
+    assert response.more
+
+
 async def test_decisions_need_a_right_in_the_namespaces_asked_about() -> None:
     set_rights(Rights(SAM, Policy()))
     with pytest.raises(ApiError, match=r'"pods/explain" .* at the cluster scope'):

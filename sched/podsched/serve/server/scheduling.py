@@ -171,13 +171,22 @@ class SchedulingService:
 
 
 def _merged(found: Sequence[DecisionsResponse], limit: int) -> DecisionsResponse:
-    """Merge the latest decisions of several replicas, oldest first."""
+    """Merge the latest decisions of several replicas, oldest first.
+
+    Who asks for the next ones names the earliest end. So of the time for which one replica's answer
+    was too large, no other's are shown.
+    """
 
     def when(record: DecisionRecord) -> tuple[int, int]:
         at = record.ended_time if record.HasField("ended_time") else record.decided_time
         return at.seconds, at.nanos
 
     records = sorted((record for each in found for record in each.records), key=when)
+    cut = max(
+        (min(map(when, each.records)) for each in found if each.more and each.records),
+        default=(0, 0),
+    )
+    records = [record for record in records if when(record) >= cut]
     more = len(records) > limit or any(each.more for each in found)
     dropped = sum(each.dropped for each in found)
     return DecisionsResponse(records=records[-limit:], dropped=dropped, more=more)
