@@ -79,7 +79,8 @@ class Domains:
     def __init__(self, nodes: NodeColumns, levels: Sequence[str]) -> None:
         columns = np.stack([nodes.label(label) for label in levels])
         self._nodes = nodes
-        self._names = nodes.names
+        #: A copy: ``holding`` may go on after other nodes have got the rows of removed ones.
+        self._names = list(nodes.names)
         #: Results of ``are_among``, kept because a flavor may have 10,000 nodes.
         self._among: dict[frozenset[str], Bools] = {}
         self._rows = np.flatnonzero(nodes.alive & (columns != ABSENT).all(axis=0))
@@ -154,8 +155,8 @@ class Domains:
 
     def holding(
         self, rooms: Sequence[Int64s], counts: Sequence[int], level: int, needed: int
-    ) -> Iterator[Bools]:
-        """Yield the rows of each domain with room for ``needed`` members of several shapes.
+    ) -> Iterator[frozenset[str]]:
+        """Yield the nodes of each domain with room for ``needed`` members of several shapes.
 
         ``rooms``: by shape, how many fit on each row; ``counts``: how many there are. The domain
         with room for most members comes first; of equal ones that with the least room for the most
@@ -167,9 +168,7 @@ class Domains:
         found = np.flatnonzero(fitting >= needed)
         largest = sums[int(np.argmax(counts))]
         for domain in found[np.lexsort((largest[found], -fitting[found]))].tolist():
-            rows = np.zeros(self._nodes.size, dtype=np.bool_)
-            rows[self._rows[self._of_rows[level] == domain]] = True
-            yield rows
+            yield self._nodes_of([domain], level)
 
     def _complete(
         self, slices: Slices, sizes: list[Int64s], most: int, inner: Mapping[int, int]
@@ -262,8 +261,8 @@ class Domains:
         rest = [one for one in taken if one[1] < sizes[one[0]]]
         return [*parts, *(Part(self._nodes_of([domain]), members) for domain, members in rest)]
 
-    def _nodes_of(self, domains: Sequence[int]) -> frozenset[str]:
-        rows = self._rows[np.isin(self._of_rows[-1], domains)]
+    def _nodes_of(self, domains: Sequence[int], level: int = -1) -> frozenset[str]:
+        rows = self._rows[np.isin(self._of_rows[level], domains)]
         return frozenset(self._names[row] for row in rows.tolist())
 
 

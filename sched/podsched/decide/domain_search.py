@@ -21,7 +21,7 @@ from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.best_fit import Part, Slices
 from podsched.decide.placement_bounds import PlacementBounds
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
-from podsched.framework.nodes import Bools, ClusterView, Int64s
+from podsched.framework.nodes import ClusterView, Int64s
 from podsched.framework.pod_groups import GroupTrial, Placement, PodGroup
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.verdicts import Rows
@@ -35,7 +35,7 @@ _MOST_TRIED: Final = 8
 
 
 class Where(NamedTuple):
-    """Domains to fill: see ``Domains.fill``. ``rows``: only these, None: all.
+    """Domains to fill: see ``Domains.fill``. ``node_names``: only these nodes, None: all.
 
     ``needed``: how many of all members have to fit.
     """
@@ -43,7 +43,8 @@ class Where(NamedTuple):
     level: int | None
     required: bool
     needed: int
-    rows: Bools | None = None
+    # Not rows: between two shapes other nodes may get them.
+    node_names: frozenset[str] | None = None
 
 
 class DomainSearch:
@@ -126,19 +127,19 @@ class DomainSearch:
         bounds = PlacementBounds(self._runtime, self._cluster.nodes, pods, needed)
         for level in levels:
             found = domains.holding(rooms, list(map(len, self.shapes)), level, needed)
-            may_hold = (rows for rows in found if bounds.may_hold_on(np.flatnonzero(rows)))
-            for rows in islice(may_hold, _MOST_TRIED):
-                yield Where(level, True, needed, rows)
+            may_hold = (names for names in found if bounds.may_hold(Placement("", names)))
+            for names in islice(may_hold, _MOST_TRIED):
+                yield Where(level, True, needed, names)
 
     def fill(
         self, trial: GroupTrial, members: Sequence[QueuedPodInfo], needed: int, where: Where
     ) -> Sequence[Part]:
         """Return what alike members fill; nothing if fewer than ``needed`` fit."""
-        room = self._room(trial, members)
-        if where.rows is not None:
-            room[~where.rows] = 0
+        room, domains = self._room(trial, members), self._decider.domains(self._group.levels)
+        if where.node_names is not None:
+            room[~domains.are_among(where.node_names)] = 0
         slices = self._slices(members)
-        parts, fitting = self._decider.domains(self._group.levels).fill(
+        parts, fitting = domains.fill(
             room, needed, len(members), where.level, required=where.required, slices=slices
         )
         if parts or needed <= 0:

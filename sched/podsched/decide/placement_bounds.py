@@ -17,7 +17,6 @@ from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import ComparesRequests
 from podsched.framework.pod_groups import Placement
 from podsched.framework.pods import PodInfo
-from podsched.framework.verdicts import Rows
 
 
 class PlacementBounds:
@@ -45,11 +44,9 @@ class PlacementBounds:
 
     def may_hold(self, placement: Placement) -> bool:
         """Return False if the placement certainly cannot hold the members that are needed."""
-        return placement.node_names is None or self.may_hold_on(placement.rows(self._nodes))
-
-    def may_hold_on(self, rows: Rows) -> bool:
-        """Return False if these rows certainly cannot hold the members that are needed."""
-        nodes = self._nodes
+        if placement.node_names is None:
+            return True
+        nodes, rows = self._nodes, placement.rows(self._nodes)
         room = np.maximum(nodes.allowed_pod_number[rows] - nodes.pod_count[rows], 0)
         if room.sum() < self._needed:
             return False

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from podsched.decide.domain_search import DomainSearch
+from podsched.lib.event_loop import Turn
 from support.queues import (
     QUEUE,
     big_node,
@@ -218,6 +220,30 @@ async def test_pods_of_two_shapes_fill_few_domains(
         for name in bound(world):
             used[world.stored(name).spec.node_name] += 2 if name == "g-leader" else 1
         assert used == found
+
+
+async def test_a_required_domain_stays_the_same_while_nodes_are_replaced_between_two_shapes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The node for the leader goes while workers are placed; another rack gets a node."""
+    fill = DomainSearch.fill
+
+    def fill_and_replace(*args: Any) -> Any:
+        found = fill(*args)
+        if any(node.metadata.name == "a1y" for node in world.cluster.objects("Node")):
+            world.cluster.delete("Node", "a1y")
+            big_node(world, "b1y", of={"cpu": "4"}, labels={BLOCK: "b", RACK: "b1"})
+        return found
+
+    monkeypatch.setattr(DomainSearch, "fill", fill_and_replace)
+    monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
+    world = hosts(a1x=4, a1y=4, b1x=1)
+    async with world.running():
+        leader(world, "g", 4, workers=4, annotations={REQUIRED: RACK})
+        await asyncio.sleep(1)
+        assert len(world.cluster.objects("Node")) == 3
+        assert nodes(world, "g") == set()
+        world.check()
 
 
 async def test_pods_that_cannot_fill_domains_are_tried_in_one_domain_after_another() -> None:
