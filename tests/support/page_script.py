@@ -29,6 +29,11 @@ class Script:
         found = self._context.eval(f"JSON.stringify({called})")
         return None if found is None else json.loads(found)
 
+    def settle(self) -> None:
+        """Let everything that awaits something go on."""
+        while self._context.execute_pending_job():
+            pass
+
     def do(self, statements: str, **values: Any) -> None:
         """Run statements."""
         self.run(f"(() => {{ {statements} }})()", **values)

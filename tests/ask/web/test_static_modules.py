@@ -210,6 +210,31 @@ def test_the_funnel_has_the_steps_that_reject_nodes() -> None:
     ]
 
 
+def test_why_a_pod_waited_is_no_longer_told_when_it_has_a_node() -> None:
+    script = Script("dom", "format", "store", "panels", "explain", "detail")
+    script.do("""
+        const element = () => ({
+            append() {}, setAttribute() {}, addEventListener() {}, replaceChildren() {},
+            focus() {}, querySelectorAll: () => [], contains: () => false, style: {},
+            classList: { add() {}, remove() {} },
+        });
+        globalThis.document = { createElement: element, getElementById: element };
+        globalThis.matchMedia = () => ({ matches: false });
+        const none = { conditions: [], events: [], gates: [], claims: [], labels: {} };
+        globalThis.pod = { key: "default/a", created: 1, node: "", requests: {}, ...none };
+        const explanation = { message: "0/3 nodes" };
+        const json = async (path) => (path.startsWith("/api/explain") ? explanation : pod);
+        const rights = () => ({ explain: true });
+        globalThis.detail = new Detail(element(), { json }, new Store(), rights, () => {});
+        detail.open("pod", "default/a");
+    """)
+    script.settle()
+    assert script.run("detail.why.found") == {"message": "0/3 nodes"}
+    script.do('pod.node = "n1"; detail.refresh()')
+    script.settle()
+    assert script.run("detail.why") is None
+
+
 def test_a_line_about_a_group_says_so() -> None:
     script = Script("format", "store", "dom", "panels")
     keys = ["PodGroup default/train", "default/train"]

@@ -36,7 +36,7 @@ export class Detail {
   /** Show an object and move the focus there. */
   async open(kind, name) {
     this.shown = { kind, name };
-    this.why = null;
+    this.why = this.explained = null;
     this.element.classList.add("open");
     if (await this.refresh()) this.element.focus({ preventScroll: !matchMedia("(max-width: 1100px)").matches });
   }
@@ -49,6 +49,9 @@ export class Detail {
       const path = shown.name.split("/").map(encodeURIComponent).join("/");
       const found = await this.server.json(`/api/${shown.kind}/${path}`);
       if (this.shown !== shown) return false;
+      // An explanation is of what the object was: not of its name's next owner, nor of a pod that has a node by now.
+      const explained = [found.created, found.node, found.waits].join();
+      if (this.explained !== explained) Object.assign(this, { explained, why: null });
       const waits = shown.kind === "pod" ? !found.node : found.waits && found.policy;
       if (waits && this.rights().explain && !this.why) this.explain(false);
       const drawn = { node: () => this.#node(found), pod: () => this.#pod(found), podgroup: () => this.#podGroup(found) }[shown.kind]();
