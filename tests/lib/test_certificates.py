@@ -7,6 +7,7 @@ import stat
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -82,6 +83,17 @@ def test_files_are_for_their_owner_and_are_never_overwritten(tmp_path: Path) -> 
     assert (folder / "a.key").read_bytes() == b"1"
     assert not (folder / "b.key").exists(), "all or nothing"
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_no_file_is_left_when_the_writing_is_interrupted(tmp_path: Path) -> None:
+    class Interrupted(dict[str, bytes]):
+        def items(self) -> Any:
+            yield "a.crt", b"1"
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_new(tmp_path, Interrupted())
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_the_key_must_belong_to_the_certificate() -> None:

@@ -209,7 +209,7 @@ def write_new(directory: Path, files: Mapping[str, bytes]) -> None:
             with open(os.open(directory / name, flags, 0o600), "wb") as file:
                 written.append(directory / name)
                 file.write(content)
-    except OSError:
+    except BaseException:  # also Ctrl-C: a certificate without its key is never completed
         for path in written:
             path.unlink(missing_ok=True)
         raise
