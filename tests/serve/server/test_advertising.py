@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import Endpoints, EndpointSlice, Service
+from podsched.api.objects import Endpoints, EndpointSlice, Lease, Service, timestamp
 from podsched.serve.server.advertising import LEASE_SECONDS, Advertiser, advertised_address
 from podsched.serve.server.core import ServerCore
 from podsched.v1.api_pb2 import DeleteRequest
@@ -67,6 +67,16 @@ async def test_api_servers_are_listed_while_their_leases_are_valid(world: World)
     assert slice_of(world) == ["10.0.0.2"]
     await advertise(world, first)
     assert slice_of(world) == ["10.0.0.1", "10.0.0.2"]
+
+
+async def test_a_lease_without_an_ip_address_is_left_out(world: World) -> None:
+    item = Lease(metadata={"namespace": "kube-system", "name": "apiserver-other"})
+    item.spec.holder_identity = "other_6443"
+    item.spec.renew_time.CopyFrom(timestamp(world.now))
+    await world.core.creator.create(item)
+    await world.core.reflector.wait_until_fresh()
+    await advertise(world, advertiser(world, "10.0.0.1"))
+    assert slice_of(world) == ["10.0.0.1"]
 
 
 async def test_a_second_round_writes_only_the_lease(world: World) -> None:

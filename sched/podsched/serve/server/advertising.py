@@ -114,8 +114,9 @@ class Advertiser:
             spec = cast(Lease, entry.message).spec
             address, _, port = spec.holder_identity.rpartition("_")
             if port == str(self._port) and seconds_of(spec.renew_time) > oldest:
-                found.add(address)
-        own = ipaddress.ip_address(self._address).version
+                # A client may have written the Lease.
+                found.add(advertised_address(address, "") or self._address)
+        own = _version(self._address)
         return sorted(a for a in found if _version(a) == own)
 
     def _lease(self) -> Lease:
