@@ -169,6 +169,8 @@ def certify_request(
     request = Request(wanted.user, wanted.groups, (*wanted.dns, *wanted.ips), usages)
     # Not longer than the authority, under which it would be of no use.
     end = min(_after(seconds / 86400), authority.certificate.not_valid_after_utc)
+    if end <= datetime.now(UTC):
+        raise CertificateError("the authority that signs has expired")
     return _certified(authority, request, key, end).public_bytes(Encoding.PEM)
 
 

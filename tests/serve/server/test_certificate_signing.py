@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from podsched.api.kinds import KINDS
 from podsched.api.objects import CertificateSigningRequest, Node, Secret
 from podsched.api.reasons import StatusCode
+from podsched.lib import certificates
 from podsched.lib.certificates import is_certified_by, new_authority, subject_of
 from podsched.serve.server import certificate_requests
 from podsched.serve.server.access.identity import SERVER, Identity, set_caller
@@ -379,6 +381,20 @@ async def test_a_name_that_is_too_long_in_bytes_fails_and_the_signer_goes_on(
 ) -> None:
     await signing.make_token()
     item = await signing.ask(BOOTSTRAP, user="system:node:" + "é" * 30)
+    assert not item.status.certificate
+    assert states(item) == ["Approved", "Failed"]
+
+
+async def test_a_request_fails_under_an_authority_that_has_expired_and_the_signer_goes_on(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signing = Signing(world, tmp_path)
+    await signing.make_token()
+    with monkeypatch.context() as patched:
+        patched.setattr(certificates, "_CLOCK_SKEW", timedelta(days=10))
+        expired = new_authority("a", -5)
+    monkeypatch.setitem(signing.signer._authorities, KUBELET_CLIENT, expired)
+    item = await signing.ask(BOOTSTRAP)
     assert not item.status.certificate
     assert states(item) == ["Approved", "Failed"]
 
