@@ -229,12 +229,33 @@ def test_all_mistakes_are_reported_at_once() -> None:
     }
 
 
-def test_an_init_container_may_use_the_host_port_of_a_container() -> None:
+@pytest.mark.parametrize("policy", ["", "Always"])
+def test_an_init_container_may_use_the_host_port_of_a_container(policy: str) -> None:
     pod = new_pod()
+    pod.spec.init_containers.add(name="init", image="x", restart_policy=policy)
     for containers in (pod.spec.containers, pod.spec.init_containers):
-        container = containers[0] if containers else containers.add(name="init", image="x")
-        container.ports.add(container_port=80, host_port=80, protocol="TCP")
+        containers[0].ports.add(container_port=80, host_port=80, protocol="TCP")
     assert complaints(pod) == []
+
+
+def test_on_the_network_of_the_host_an_init_container_may_name_another_port() -> None:
+    pod = new_pod(lambda pod: setattr(pod.spec, "host_network", True))
+    init = pod.spec.init_containers.add(name="init", image="x")
+    init.ports.add(container_port=80, host_port=8080, protocol="TCP")
+    assert complaints(pod) == []
+
+
+def test_only_what_a_node_must_have_is_a_value_of_a_label() -> None:
+    """A preference for what no node can have is accepted, as in Kubernetes."""
+    pod = new_pod()
+    affinity = pod.spec.affinity.node_affinity
+    preferred = affinity.preferred_during_scheduling_ignored_during_execution.add(weight=1)
+    preferred.preference.match_expressions.add(key="zone", operator="In", values=["a/b"])
+    assert complaints(pod) == []
+    required = affinity.required_during_scheduling_ignored_during_execution
+    required.node_selector_terms.add().CopyFrom(preferred.preference)
+    [refused] = complaints(pod)
+    assert "nodeSelectorTerms[0].matchExpressions[0].values[0]" in refused
 
 
 def updated(change: Callable[[Pod], object], start: Callable[[Pod], object]) -> list[str]:

@@ -29,7 +29,8 @@ def _node_affinity(at: Place, affinity: o.NodeAffinity) -> None:
     preferred = affinity.preferred_during_scheduling_ignored_during_execution
     for item, term in at(_PREFERRED).each(preferred):
         _weight(item("weight"), term.weight)
-        _node_term(item("preference"), term.preference)
+        # As in Kubernetes, values that no label can have are no mistake in a preference.
+        _node_term(item("preference"), term.preference, any_value=True)
 
 
 def _weight(at: Place, weight: int) -> None:
@@ -45,9 +46,11 @@ def validate_node_selector(at: Place, selector: o.NodeSelector) -> None:
         _node_term(item, term)
 
 
-def _node_term(at: Place, term: o.NodeSelectorTerm) -> None:
+def _node_term(at: Place, term: o.NodeSelectorTerm, *, any_value: bool = False) -> None:
     for item, requirement in at("matchExpressions").each(term.match_expressions):
         _node_expression(item, requirement)
+        if not any_value:
+            validate_values(item("values"), requirement.values)
     for item, requirement in at("matchFields").each(term.match_fields):
         _node_field(item, requirement)
 
@@ -61,7 +64,6 @@ def _node_expression(at: Place, requirement: o.NodeSelectorRequirement) -> None:
     elif not check_values(at, operator, values):
         at("operator").invalid(operator, "not a valid selector operator")
     at("key").rule(requirement.key, qualified_name)
-    validate_values(at("values"), values)
 
 
 def _node_field(at: Place, requirement: o.NodeSelectorRequirement) -> None:

@@ -10,7 +10,6 @@ from google.protobuf.message import DecodeError, EncodeError
 from podsched.api import objects as o
 from podsched.api.field_errors import FieldError
 from podsched.api.names import dns1123_label, dns1123_subdomain, port_name, qualified_name
-from podsched.api.resources import is_sidecar
 from podsched.api.service_accounts import MIRROR_POD, is_mirror_pod
 from podsched.api.spec_parts import take_resources
 from podsched.api.validation import placement, resource_lists
@@ -168,16 +167,18 @@ def _check_containers(at: Place, spec: o.PodSpec) -> None:
         ("initContainers", spec.init_containers),
         ("ephemeralContainers", spec.ephemeral_containers),
     ):
+        # As in Kubernetes, the host's network asks something of these alone.
+        on_host = spec.host_network and group == "containers"
         for item, container in at(group).each(containers):
-            _check_container(item, container, spec.host_network, volumes)
+            _check_container(item, container, on_host, volumes)
             place = item("resources")
             resource_lists.validate_requirements(place, container.resources, claims)
             item("name").once(container.name, names)
             if group == "ephemeralContainers":
                 _check_ephemeral(item, container, spec)
-            # Init containers run before the others: their ports are free again by then.
-            ends = group == "initContainers" and not is_sidecar(container)
-            _check_host_ports(item("ports"), container, set() if ends else host_ports)
+            # Init containers run before the others; sidecars are not told apart in Kubernetes.
+            alone = group == "initContainers"
+            _check_host_ports(item("ports"), container, set() if alone else host_ports)
     for index, container in enumerate(spec.init_containers[:MAX_ITEMS]):
         policy = at("initContainers")[index]("restartPolicy")
         policy.one_of(container.restart_policy, _RESTART_POLICIES)
