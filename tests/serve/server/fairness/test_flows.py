@@ -8,6 +8,7 @@ import pytest
 
 from podsched.serve.server.fairness.flows import (
     LAG,
+    LONGEST_PAUSE,
     MAX_SHARED_PART,
     MIN_SHARED_PART,
     SPARSE_CALLS,
@@ -163,6 +164,18 @@ def test_turns_of_flows_that_flood_are_spaced() -> None:
     later = flows.seconds_until_share(greedy[0], 0.0) + 1e-9
     waits = [flows.reserve_turn(flow, 0.002, later) for flow in greedy]
     assert waits == pytest.approx([0.0, 0.002 / MAX_SHARED_PART, 0.004 / MAX_SHARED_PART])
+
+
+def test_turns_that_could_not_wait_longer_do_not_delay_those_after_a_flood() -> None:
+    flows = Flows()
+    greedy = [flooding(flows, str(number), 0.0) for number in range(3)]
+    for _ in range(1000):
+        flows.reserve_turn(greedy[0], 0.002, 0.0)
+    after = LONGEST_PAUSE
+    for flow in greedy:
+        flow.charge(WINDOW, after)
+    pause = flows.seconds_until_share(greedy[0], after)
+    assert flows.reserve_turn(greedy[0], 0.002, after) == pytest.approx(pause)
 
 
 def test_of_those_that_wait_the_one_that_used_least_is_next() -> None:

@@ -44,6 +44,8 @@ LAG: Final = 0.01
 _SHRINK, _GROW = 0.7, 1.05
 #: Max calls under way, and max part of the loop's time, of a sparse flow.
 SPARSE_CALLS, SPARSE_PART = 4, 0.2
+#: Max seconds of one pause.
+LONGEST_PAUSE: Final = 1.0
 #: A flow that uses at least this part of the loop's time counts as wanting a share.
 _BUSY: Final = 0.002
 #: Max ratio of the used time to the charged time.
@@ -277,7 +279,9 @@ class Flows:
         if self.is_far_below_share(flow, now):
             return pause
         begins = max(now + pause, self._next_turn)
-        self._next_turn = max(now, self._next_turn) + seconds / self.loop.shared_part
+        next_turn = max(now, self._next_turn) + seconds / self.loop.shared_part
+        # What was reserved beyond has not waited for it.
+        self._next_turn = min(next_turn, now + LONGEST_PAUSE)
         return begins - now
 
     def is_far_below_share(self, flow: Flow, now: float) -> bool:

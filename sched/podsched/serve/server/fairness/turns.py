@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from typing import Final, TypeVar
 
 from podsched.lib.event_loop import Turn
-from podsched.serve.server.fairness.flows import Flow, Flows
+from podsched.serve.server.fairness.flows import LONGEST_PAUSE, Flow, Flows
 
 T = TypeVar("T")
 
@@ -48,8 +48,6 @@ _SHORT_BATCH: Final = 120
 #: near its share waited for up to 3 s.
 _BATCHES, _SINGLE_WRITES = 2, 30
 _NO_LIMIT: Final = nullcontext()
-#: Max seconds of one pause.
-_LONGEST_PAUSE: Final = 1.0
 
 
 class Lane:
@@ -159,7 +157,7 @@ class Seat:
     async def give_way(self) -> None:
         """Yield to other calls while the flow has used more than its share."""
         pause = self._flows.reserve_turn(self.flow, _SHORT_TURN, self._clock())
-        await asyncio.sleep(min(pause, _LONGEST_PAUSE))
+        await asyncio.sleep(min(pause, LONGEST_PAUSE))
         if not self._flows.is_far_below_share(self.flow, self._clock()):
             await self._lane.turn()
 
