@@ -113,6 +113,16 @@ async def test_a_deleted_namespace_terminates_and_takes_nothing_new(world: World
     await world.core.registry.update(updated)
 
 
+async def test_one_that_terminates_takes_nothing_that_comes_with_it_either(world: World) -> None:
+    await world.core.creator.create(pod("a", "shop"))
+    await world.core.deleter.delete(delete("Namespace", "shop"))
+    outcomes = await world.core.creator.create_many([namespace("shop"), pod("b", "shop")])
+    assert [o.code for o in outcomes if isinstance(o, ApiError)] == [
+        StatusCode.ALREADY_EXISTS,
+        StatusCode.PERMISSION_DENIED,
+    ]
+
+
 async def test_it_goes_when_it_is_deleted_again_without_content(world: World) -> None:
     await world.core.creator.create(pod("a", "shop"))
     for _ in range(2):

@@ -247,9 +247,8 @@ class Creator:
         """Raise ApiError if the caller or the object's namespace does not permit its creation."""
         kind = kind_of(message)
         check_creation(kind, message)
-        namespace = message.metadata.namespace
-        if not self._namespaces.accepts(kind, message) and namespace not in in_batch:
-            await self._namespaces.check(kind, message)
+        if not self._namespaces.accepts(kind, message):
+            await self._namespaces.check(kind, message, in_batch)
         if not self._sources.has_all_for(message):
             await self._sources.refresh()
 

@@ -73,10 +73,13 @@ class Namespaces:
             return True
         return self._states().get(message.metadata.namespace or DEFAULT_NAMESPACE, False)
 
-    async def check(self, kind: Kind, message: AnyObject) -> None:
-        """Raise ApiError if the namespace is terminating, or missing and required."""
+    async def check(self, kind: Kind, message: AnyObject, in_batch: Container[str]) -> None:
+        """Raise ApiError if the namespace is terminating, or missing and required.
+
+        in_batch: names of the namespaces that the object's batch creates.
+        """
         name = message.metadata.namespace or DEFAULT_NAMESPACE
-        if self._required:
+        if self._required and name not in in_batch:
             await self.require(name)
         if self._states().get(name) is False:
             why = f"unable to create new content in namespace {name} because it is being terminated"
