@@ -6,7 +6,7 @@ import asyncio
 import gc
 import itertools
 import weakref
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import Any
 
 import pytest
@@ -63,8 +63,8 @@ def collections(garbage_may_stay: None, monkeypatch: pytest.MonkeyPatch) -> list
 class World:
     """A runner that follows a cluster in memory."""
 
-    def __init__(self) -> None:
-        self.cluster = FakeCluster()
+    def __init__(self, cluster: FakeCluster | None = None) -> None:
+        self.cluster = cluster or FakeCluster()
         self.informer = self.cluster.informer(WATCHED_KINDS)
         self.actors = NoActors(self.cluster)
         self.tasks = TaskSet("the replica")
@@ -688,6 +688,65 @@ async def test_a_queue_that_cannot_give_out_pods_ends_neither_term_nor_replica(
     assert not world.running.done()
     assert raised == 5
     assert world.node_of("a") == "n1"
+
+
+class LateCluster(FakeCluster):
+    """A cluster in which some calls take a second; they go on when nobody waits any more."""
+
+    def __init__(self, late: str) -> None:
+        super().__init__()
+        self._late = late
+
+    async def evict_pods(self, *args: Any, **more: Any) -> Sequence[api_pb2.BatchResult]:
+        return await self._call("evictions", super().evict_pods(*args, **more))
+
+    async def patch_pod_statuses(self, *args: Any, **more: Any) -> Sequence[api_pb2.BatchResult]:
+        return await self._call("statuses", super().patch_pod_statuses(*args, **more))
+
+    async def _call(
+        self, name: str, call: Awaitable[Sequence[api_pb2.BatchResult]]
+    ) -> Sequence[api_pb2.BatchResult]:
+        async def later() -> Sequence[api_pb2.BatchResult]:
+            await asyncio.sleep(self._late == name)
+            return await call
+
+        return await asyncio.shield(asyncio.ensure_future(later()))
+
+
+def victim_on(world: World, name: str, victim: str, priority: int) -> None:
+    """Make a node that has room for one pod, and this pod on it."""
+    world.cluster.create(node(name, allocatable={"cpu": "1", "pods": "10"}))
+    made = whole_cpu(victim, priority)
+    made.spec.node_name, made.spec.termination_grace_period_seconds = name, 60
+    world.cluster.create(made)
+
+
+@pytest.mark.parametrize("late", ["evictions", "statuses"])
+async def test_a_leader_that_goes_on_soon_preempts_no_other_pods_for_the_same_pod(
+    late: str,
+) -> None:
+    """Though another victim would be chosen by now."""
+    world = World(LateCluster(late))
+    try:
+        victim_on(world, "n1", "first", 5)
+        await world.lead()
+        urgent = whole_cpu("urgent", 10)
+        urgent.spec.preemption_policy = "PreemptLowerPriority"
+        victim_on(world, "n2", "second", 7)
+        world.cluster.create(urgent)
+        await asyncio.sleep(0.1)
+        victim_on(world, "n3", "third", 0)
+        world.runner.pause(True)
+        world.runner.pause(False)
+        await asyncio.sleep(10)
+        names = ("first", "second", "third")
+        found = (world.cluster.object("Pod", f"default/{name}") for name in names)
+        assert [one.metadata.HasField("deletion_timestamp") for one in found] == [
+            True, False, False,
+        ]  # fmt: skip
+    finally:
+        world.running.cancel()
+        await asyncio.gather(world.running, return_exceptions=True)
 
 
 async def test_a_replica_forgets_the_preemptions_of_a_term_whose_outcome_it_does_not_see(

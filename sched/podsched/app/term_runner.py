@@ -374,7 +374,7 @@ class TermRunner:
         def ended(task: asyncio.Task[Exception | None]) -> None:
             fault = asyncio.CancelledError() if task.cancelled() else task.result()
             self._work = self._listener.loop = None
-            self._post(WorkEnded(attempt, fault, work.loop.binding.revision))
+            self._post(WorkEnded(attempt, fault, work.loop.revision))
 
         work.task = self._tasks.start(work.run(), f"term {fence.term}", ended=ended)
 

@@ -832,3 +832,15 @@ async def test_a_pod_that_is_gone_after_others_had_their_turn_is_not_decided_on(
         world.pod(f"p{number}", cpu="5")
     await world.run_for(1)
     assert sorted(decided) == sorted({f"p{number}" for number in range(140)} - {gone})
+
+
+async def test_the_revision_of_a_term_includes_its_evictions_and_nominations() -> None:
+    world = TermWorld()
+    world.node("n1", cpu="1")
+    async with world.running():
+        world.pod("victim", on="n1", terminationGracePeriodSeconds=60)
+        world.pod("urgent", priority=10)
+        await asyncio.sleep(1)
+        written = [int(world.stored(n).metadata.resource_version) for n in ("victim", "urgent")]
+        assert world.stored("victim").metadata.HasField("deletion_timestamp")
+        assert world.term.revision == max(written)

@@ -89,6 +89,11 @@ class Outbox(Generic[T]):
         """Number of batches being sent, or waiting for a retry."""
         return len(self._under_way)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is waiting or being sent."""
+        return not self._waiting and not self._under_way
+
     def put(self, key: str, item: T) -> None:
         """Queue a write for the key, in place of a waiting one."""
         earlier = self._waiting.get(key)

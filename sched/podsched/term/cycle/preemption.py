@@ -137,6 +137,12 @@ class Evictor:
         self._tasks = tasks
         #: Preemptions whose evictions the cache may not show yet.
         self.under_way: list[Preemption] = []
+        self._evicting = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no preemption has evictions to come."""
+        return not self._evicting
 
     def victims(self) -> set[str]:
         """Return the uids of the victims whose evictions the cache may not show yet."""
@@ -145,6 +151,7 @@ class Evictor:
     def start(self, preemption: Preemption) -> None:
         """Begin the evictions and return. Some victim must not be terminating yet."""
         self.under_way.append(preemption)
+        self._evicting += 1
         # Not in the task: the preemptors return to the queue before it begins, and PreEnqueue has
         # to keep them out of activeQ.
         _notify(preemption, "evictions_started", preemption.pods, preemption.victims)
@@ -172,6 +179,7 @@ class Evictor:
         else:
             # The cache sees evictions shortly after their answers.
             loop.call_later(SEEN_WITHIN, self.end, preemption)
+        self._evicting -= 1
         seconds = loop.time() - began
         self._report.preemption_finished(preemption, result, seconds, try_again=try_again)
 

@@ -12,7 +12,7 @@ objects, in which every pod is bound, pending or gone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -47,7 +47,7 @@ from podsched.term.cycle.unit_endings import UnitEndings
 from podsched.term.faulty_pods import PodFault, working_on
 from podsched.term.state import NoListener
 from podsched.term.writes.pod_group_conditions import GroupOutcomes, PodGroupConditions
-from podsched.term.writes.shared_calls import SharedCalls
+from podsched.term.writes.shared_calls import Results, SharedCalls
 from podsched.term.writes.status_writer import StatusWriter
 from podsched.v1 import api_pb2
 
@@ -60,8 +60,22 @@ PODS_A_TURN = 16
 COMPARING = 0.002
 #: Number of unschedulable pods that are checked at once while nothing else is to do.
 AUDITED = 64
-#: Max seconds that an ending loop waits for pods at Permit and PreBind.
-FINISH = 2.0
+#: Max seconds that an ending loop waits for pods at Permit and PreBind, and then for writes; and
+#: seconds between two looks.
+FINISH, _LOOK_EVERY = 2.0, 0.02
+
+
+class _Written:
+    """A revision that includes what calls have written."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+
+    async def by(self, call: Awaitable[Results]) -> Results:
+        """Make a call, and note the revisions in its results."""
+        results = await call
+        self.revision = max([self.revision, *(result.resource_version for result in results)])
+        return results
 
 
 class SchedulingLoop(TermPart):
@@ -74,11 +88,12 @@ class SchedulingLoop(TermPart):
         # Extenders get whole pods and may answer differently for each class.
         self._may_join = given.decider.may_join if given.extenders is None else of_one_class
         cluster, fence = given.cluster, given.fence
+        written = self._written = _Written()
         self._evictions: SharedCalls[api_pb2.EvictRequest] = SharedCalls(
-            lambda requests: cluster.evict_pods(requests, fence=fence)
+            lambda requests: written.by(cluster.evict_pods(requests, fence=fence))
         )
         self._statuses = StatusWriter(
-            lambda patches: cluster.patch_pod_statuses(patches, fence=fence),
+            lambda patches: written.by(cluster.patch_pod_statuses(patches, fence=fence)),
             partial(given.meter.api_called, STATUS_CALL),
         )
         parts = self._parts_of(given)
@@ -99,11 +114,12 @@ class SchedulingLoop(TermPart):
     def _parts_of(self, given: LoopParts) -> TermParts:
         """Return these parts, and those that the cycles share."""
         state, cluster, fence = given.state, given.cluster, given.fence
+        written = self._written
         clock, tasks = asyncio.get_running_loop().time, TaskSet(f"term {fence.term}")
         activator = Activator(state.queue, clock, state.after_trial)
         conditions = PodGroupConditions(
             state.cache.cluster,
-            lambda patches: cluster.patch_many(patches, fence=fence),
+            lambda patches: written.by(cluster.patch_many(patches, fence=fence)),
             given.wall,
         )
         log = given.meter.plugins.log
@@ -169,6 +185,11 @@ class SchedulingLoop(TermPart):
         """The number of pods whose bindings and statuses wait to be written, by call type."""
         return {BINDING_CALL: self.binding.ahead, STATUS_CALL: len(self._statuses)}
 
+    @property
+    def revision(self) -> int:
+        """A revision that includes all bindings, evictions and statuses known to be written."""
+        return max(self.binding.revision, self._written.revision)
+
     def checkpoint(self, number: int) -> dict[str, Any]:
         """Return the checkpoint of the state; ``number``: that of the last decision."""
         found = checkpoint_of(
@@ -185,12 +206,16 @@ class SchedulingLoop(TermPart):
         """Stop deciding; return once the outcome of every binding is known.
 
         Wait at most FINISH seconds for pods at Permit or PreBind; then they are no longer assumed.
-        And as long for the conditions of groups: the next term decides for those whose record says
-        that they are being bound.
+        And as long for what the next state should know: for which groups a record says that they
+        are being bound, and for whom which pods make room.
         """
         self._decides.clear()
         await self.binding.settled(FINISH)
-        await self._conditions.settled(FINISH)
+        writers = (self._conditions, self._statuses, self._evictions, self.evictor)
+        for _ in range(round(FINISH / _LOOK_EVERY)):
+            if all(each.is_idle for each in writers):
+                break
+            await asyncio.sleep(_LOOK_EVERY)
         # Pods may have passed PreBind meanwhile, or a decision may have ended that was under way.
         await self.binding.settled(0.0)
 

@@ -52,8 +52,6 @@ RETRY_FOR: Final = 5.0
 #: Seconds before the failed removal of a record is repeated, at first and at most.
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
-#: Seconds between two checks in ``settled``.
-_LOOK_EVERY: Final = 0.02
 
 PatchObjects = Callable[[Sequence[api_pb2.PatchRequest]], Awaitable[Sequence[api_pb2.BatchResult]]]
 #: Called when a write is done, with the reason if it failed, else "".
@@ -131,12 +129,10 @@ class PodGroupConditions:
         """Send until cancelled. Raises FenceLost when the term is over."""
         await self._outbox.run()
 
-    async def settled(self, longest: float) -> None:
-        """Return once nothing waits to be written, after ``longest`` seconds at most."""
-        for _ in range(round(longest / _LOOK_EVERY)):
-            if not (self._outbox.calls or len(self._outbox)):
-                return
-            await asyncio.sleep(_LOOK_EVERY)
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits to be written."""
+        return self._outbox.is_idle
 
     async def _send(self, writes: Sequence[_Write]) -> Sequence[api_pb2.BatchResult]:
         patches, turn = [], Turn()

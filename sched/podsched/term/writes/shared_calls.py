@@ -50,6 +50,11 @@ class SharedCalls(Generic[T]):
         for number in range(IN_FLIGHT):
             tasks.start(self._outbox.run(), f"{name} {number}", endless=True)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no message waits for its answer."""
+        return self._outbox.is_idle
+
     async def call(self, messages: Sequence[T]) -> Results:
         """Return the results, parallel to the messages.
 

@@ -56,6 +56,11 @@ class StatusWriter:
         """Return the number of pods whose patches are not under way."""
         return len(self._outbox)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits to be written."""
+        return self._outbox.is_idle
+
     async def run(self) -> None:
         """Send until cancelled. Raises FenceLost when the term is over."""
         await self._outbox.run()
