@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import stat
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -26,6 +27,7 @@ from podsched.lib.certificates import (
     describe,
     new_authority,
     read_signing_request,
+    replace_file,
     subject_of,
     user_in,
     write_new,
@@ -83,6 +85,19 @@ def test_files_are_for_their_owner_and_are_never_overwritten(tmp_path: Path) -> 
     assert (folder / "a.key").read_bytes() == b"1"
     assert not (folder / "b.key").exists(), "all or nothing"
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_file_that_is_replaced_keeps_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "chown", lambda _, *owner: owners.append(owner))
+    path = tmp_path / "a.key"
+    replace_file(path, b"1")
+    replace_file(path, b"2")
+    found = path.stat()
+    assert owners == [(found.st_uid, found.st_gid)]
+    assert (path.read_bytes(), stat.S_IMODE(found.st_mode)) == (b"2", 0o600)
 
 
 def test_no_file_is_left_when_the_writing_is_interrupted(tmp_path: Path) -> None:

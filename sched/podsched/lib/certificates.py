@@ -11,7 +11,7 @@ import ipaddress
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -218,10 +218,14 @@ def write_new(directory: Path, files: Mapping[str, bytes]) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file atomically; only its owner may read the new one. Raises OSError."""
+    """Replace a file atomically; only its owner may read it, as before. Raises OSError."""
     new = path.with_name(f".{path.name}.new")
     new.unlink(missing_ok=True)
     with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        # Root also renews the files of others; for others this changes nothing, or fails.
+        with suppress(FileNotFoundError, PermissionError):
+            before = path.stat()
+            os.chown(file.fileno(), before.st_uid, before.st_gid)
         file.write(content)
     new.replace(path)
 
