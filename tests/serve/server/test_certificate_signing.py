@@ -19,6 +19,7 @@ from podsched.api.reasons import StatusCode
 from podsched.lib import certificates
 from podsched.lib.certificates import is_certified_by, new_authority, subject_of
 from podsched.serve.server import certificate_requests
+from podsched.serve.server.access.bootstrap_policy import NODE_CLIENT
 from podsched.serve.server.access.identity import SERVER, Identity, set_caller
 from podsched.serve.server.access.settings import SigningSettings
 from podsched.serve.server.certificate_requests import KUBELET_CLIENT, KUBELET_SERVING
@@ -397,6 +398,24 @@ async def test_a_request_fails_under_an_authority_that_has_expired_and_the_signe
     item = await signing.ask(BOOTSTRAP)
     assert not item.status.certificate
     assert states(item) == ["Approved", "Failed"]
+
+
+@pytest.mark.looptime
+async def test_a_request_is_looked_at_again_when_its_requester_gets_the_right(
+    signing: Signing,
+) -> None:
+    world = signing.world
+    await world.core.creator.create(binding_of("system:node-bootstrapper", "alice"))
+    await world.core.reflector.wait_until_fresh()
+    assert states(await signing.ask(identity("alice"))) == []
+    running = asyncio.create_task(signing.signer.run())
+    await asyncio.sleep(1)
+    await world.core.creator.create(binding_of(NODE_CLIENT, "alice"))
+    await asyncio.sleep(1)
+    running.cancel()
+    entry = await world.core.registry.get("CertificateSigningRequest", "", "csr-1")
+    assert isinstance(entry.message, CertificateSigningRequest)
+    assert states(entry.message) == ["Approved"]
 
 
 @pytest.mark.looptime

@@ -68,6 +68,8 @@ from podsched.telemetry.logs import get_logger
 
 _log = get_logger("apiserver")
 _NODE, _SECRET = KINDS["Node"], KINDS["Secret"]
+#: What decides whether a request is approved at once.
+_DECISIVE: Final = (REQUESTS, _NODE, _SECRET, KINDS["ClusterRole"], KINDS["ClusterRoleBinding"])
 _TOKENS: Final = f"{SECRET_NAMESPACE}/{SECRET_PREFIX}"
 _BOTH: Final = {"digital signature", "key encipherment"}
 _USAGES: Final = {KUBELET_CLIENT: "client auth", KUBELET_SERVING: "server auth"}
@@ -114,7 +116,7 @@ class CertificateSigner:
             # Before the look, so that a change during it ends the wait below.
             changed = self._cache.progress.next_change()
             # After a restore of etcd from a backup, other changes may have the same revisions.
-            now = (self._cache.loads, *map(self._cache.last_change, (REQUESTS, _NODE)))
+            now = (self._cache.loads, *map(self._cache.last_change, _DECISIVE))
             if now != seen and (not self._cache.objects(REQUESTS) or await self.handle_all()):
                 seen = now
             if self._now() - cleaned >= _CLEAN_EVERY:
