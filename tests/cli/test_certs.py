@@ -73,6 +73,18 @@ def test_a_role_can_have_a_directory_of_its_own(tmp_path: Path) -> None:
     check_signed(tmp_path / "ray" / "ray.crt", tmp_path / "ray" / "ca.crt")
 
 
+def test_a_missing_certificate_of_a_role_is_made_beside_the_authority_that_is_there(
+    tmp_path: Path,
+) -> None:
+    Commands().ok("certs", "init", str(tmp_path), "--per-role")
+    for kind in ("crt", "key"):
+        (tmp_path / "agent" / f"agent.{kind}").unlink()
+    authority = (tmp_path / "agent" / "ca.crt").read_bytes()
+    Commands().ok("certs", "init", str(tmp_path), "--per-role")
+    assert (tmp_path / "agent" / "ca.crt").read_bytes() == authority
+    check_signed(tmp_path / "agent" / "agent.crt", tmp_path / "agent" / "ca.crt")
+
+
 def check_signed(certificate: Path, authority: Path) -> None:
     one, other = (load_pem_x509_certificate(path.read_bytes()) for path in (certificate, authority))
     one.verify_directly_issued_by(other)

@@ -142,7 +142,7 @@ def _certificates(
     for role, request in requests.items():
         files |= _files(place(role, f"{role}.crt"), certify(authority, request, days))
         shared = place(role, "ca.crt")
-        if shared != str(root):
+        if shared != str(root) and not os.path.lexists(directory / shared):
             files[shared] = authority.certificate_pem
     return files
 
