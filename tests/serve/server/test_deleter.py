@@ -114,3 +114,12 @@ async def test_limit_ranges_that_were_deleted_together_count_no_more(world: Worl
     item = pod()
     item.spec.containers[0].resources.requests["memory"] = "1Mi"
     assert await world.core.creator.create(item)
+
+
+async def test_preconditions_hold_for_a_namespace_that_terminates(world: World) -> None:
+    request = delete("Namespace", "shop")
+    await world.core.creator.create(pod(namespace="shop"))
+    await world.core.deleter.delete_in_two_steps(request, dry_run=False)
+    request.preconditions.uid = "of the one before"
+    with pytest.raises(ApiError, match="UID"):
+        await world.core.deleter.delete_in_two_steps(request, dry_run=False)

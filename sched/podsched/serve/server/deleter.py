@@ -83,6 +83,7 @@ class Deleter:
         def change(entry: Entry) -> Step | None:
             is_namespace = entry.kind is NAMESPACE and entry.is_readable()
             if is_namespace and is_terminating(entry.message):
+                check_preconditions(entry, request.preconditions)
                 return None
             step = deletion.change(entry)
             return marked_first(entry, step, self._now(), request.propagation_policy)
