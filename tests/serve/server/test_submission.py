@@ -119,3 +119,11 @@ async def test_a_stream_that_breaks_as_it_is_closed_leaves_no_error_to_log(world
         stream = world.core.submission.submit(breaking())
         await anext(stream)
         await stream.aclose()
+
+
+async def test_a_stream_that_has_just_begun_ends_when_the_server_closes(world: World) -> None:
+    first = asyncio.create_task(anext(world.core.submission.submit(forever([]))))
+    await asyncio.sleep(0)
+    world.core.submission.close()
+    done, _ = await asyncio.wait([first], timeout=1)
+    assert done and isinstance(first.exception(), ApiError)

@@ -49,18 +49,19 @@ class _Buffer:
         self._free.set()
 
     async def fill(self, requests: AsyncIterator[bytes]) -> None:
-        """Read until the end of the client's stream."""
-        try:
-            async for request in requests:
-                self._requests.append(request)
-                self._bytes += len(request)
-                self._changed.set()
-                if len(self._requests) >= MAX_WAITING or self._bytes >= MAX_WAITING_BYTES:
-                    self._free.clear()
-                    await self._free.wait()
-        finally:
-            self._ended = True
+        """Read until the end of the client's stream; ``end`` must follow."""
+        async for request in requests:
+            self._requests.append(request)
+            self._bytes += len(request)
             self._changed.set()
+            if len(self._requests) >= MAX_WAITING or self._bytes >= MAX_WAITING_BYTES:
+                self._free.clear()
+                await self._free.wait()
+
+    def end(self) -> None:
+        """Note that nothing more comes."""
+        self._ended = True
+        self._changed.set()
 
     async def take(self) -> Sequence[bytes]:
         """Wait for requests and return all that came since the last call; empty at the end."""
@@ -95,6 +96,8 @@ class PodSubmission:
         buffer = _Buffer()
         async with in_background(buffer.fill(requests), "read submitted pods") as reading:
             self._reading.add(reading)
+            # Not by the task itself: it may be cancelled before it has begun.
+            reading.add_done_callback(lambda _: buffer.end())
             try:
                 while taken := await buffer.take():
                     yield batch_response(await self._creator.create_many(_pods(taken)))
