@@ -89,3 +89,21 @@ async def test_a_request_compares_and_dumps_and_leaves_room_for_other_tasks() ->
     (text,) = lines[-1]["pods"]
     assert text.startswith("name: waiting, ")
     assert text.endswith(", queue: active, attempts: 0, rejected by: -")
+
+
+async def test_a_comparison_waits_until_the_decision_for_a_pod_group_is_over() -> None:
+    """Meanwhile the cache shows pods on nodes that they may not get."""
+    state, stored = world()
+    made = debugger(state, stored)
+    with capture_logs() as lines:
+        task = asyncio.create_task(made.run())
+        made.request()
+        with state.after_trial.others_run():
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert lines == []
+        state.after_trial.trial_ended(pytest.fail)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        task.cancel()
+    assert lines[0]["event"] == "Cache matches the informer's store"

@@ -53,6 +53,8 @@ class CacheDebugger:
         while True:
             await self._requested.wait()
             self._requested.clear()
+            # A trial shows pods on nodes that they may not get.
+            await self._state().after_trial.wait()
             self.compare()
             self.check()
             await self.dump()
