@@ -404,6 +404,17 @@ async def test_who_applies_or_puts_what_another_creates_meanwhile_changes_that(
     assert {answer.status for answer in both} == {200, 201}
 
 
+async def test_who_applies_unknown_fields_is_warned_of_them(kube: KubeClient) -> None:
+    config = manifest("applied") | {"colour": "red", "loud": False}
+    for status in (201, 200):
+        path = f"{PODS}/applied?fieldManager=one"
+        answer = await kube.request("PATCH", path, config, APPLY)
+        assert answer.status == status
+        told = answer.sent.partition(b"\r\n\r\n")[0].decode()
+        for name in ("colour", "loud"):
+            assert told.count(f'unknown field \\"{name}\\"') == 1
+
+
 async def test_another_manager_meets_a_conflict_unless_it_insists(kube: KubeClient) -> None:
     await applied(kube, "one", {"app": "web", "owner": "one"})
     refused = await applied(kube, "two", {"owner": "two"})

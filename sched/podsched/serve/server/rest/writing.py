@@ -267,17 +267,17 @@ class Writing:
         size = len(request.body)
         config = await apart(size, applied_config, target, request)
         await turn.pause()
-        await apart(size, read_object, resource, config, (), level)
+        given = await apart(size, read_object, resource, config, (), level)
         config, empty = await apart(size, normalized, resource, config)
         await turn.pause()
         force = flag(request.query, "force")
-        warnings: list[str] = []
 
         def make(entry: Entry) -> AnyObject:
             live = patchable(resource, entry)
             version = resource.api_version
             content = applied(live, config, manager, force=force, version=version, empty=empty)
-            return _patched(target, entry, content, level, warnings)
+            # The object has no unknown fields but those of the configuration.
+            return _patched(target, entry, content, "Ignore", [])
 
         before = await self._made_before(target, size, make)
 
@@ -285,7 +285,7 @@ class Writing:
             return self._apply_new(target, config, manager, dry, size)
 
         entry, status = await self._stored(target, "patch", before, dry, create)
-        add_warnings(*warnings)
+        add_warnings(*given.warnings)
         await turn.wait()
         return self._reading.shown(target, entry, _form(request), request, status)
 
