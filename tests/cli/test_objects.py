@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import pytest
 
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import AnyObject
+from podsched.api.reasons import StatusCode
 from podsched.cli.objects import Writer
 from podsched.cli.options import DryRun
 from podsched.serve.client.errors import AlreadyExists, Forbidden
 from podsched.serve.server.patching import patched
-from podsched.v1.api_pb2 import JSON_MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from podsched.v1.api_pb2 import JSON_MERGE_PATCH, STRATEGIC_MERGE_PATCH, BatchResult
 from support.command_client import CommandClient
 from support.commands import Commands
 from support.engine_world import node, pod
@@ -64,6 +66,28 @@ async def test_what_others_have_filled_into_a_container_stays(kind: str, path: s
     writer = Writer(client, lambda: None, DryRun.NONE)
     await writer.apply([made({})])
     assert client.stored == stored
+
+
+@pytest.mark.looptime
+async def test_of_two_manifests_of_one_object_the_second_has_the_last_word() -> None:
+    class Slow(OneObject):
+        """Its first answer takes longer than those after it."""
+
+        seconds = 1.0
+
+        async def create_many(self, items: list[AnyObject], *, dry_run: bool) -> Any:
+            return [BatchResult(code=StatusCode.ALREADY_EXISTS) for _ in items]
+
+        async def get(self, kind: str, name: str, namespace: str) -> AnyObject:
+            seconds, self.seconds = self.seconds, 0.0
+            await asyncio.sleep(seconds)
+            return self.stored
+
+    first, second = pod("web"), pod("web")
+    first.metadata.labels["is"], second.metadata.labels["is"] = "first", "second"
+    client: Any = Slow(pod("web"))
+    await Writer(client, lambda: None, DryRun.NONE).apply([first, second])
+    assert client.stored.metadata.labels["is"] == "second"
 
 
 async def test_an_object_that_may_not_be_read_keeps_no_other_from_being_applied(

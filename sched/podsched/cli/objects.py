@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from podsched.api.kinds import kind_of
-from podsched.api.objects import AnyObject
+from podsched.api.objects import AnyObject, object_key
 from podsched.api.trace_context import trace_id
 from podsched.cli.client import Namespace, ServerFlags, for_each, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, fail_if_cut_short, report, warn
@@ -144,21 +144,25 @@ Act = Callable[[Writer, Sequence[AnyObject]], Awaitable[None]]
 def _batches(objects: Sequence[AnyObject]) -> Iterator[list[AnyObject]]:
     """Yield objects of one kind together, in their order: a pod's class and claims come before it.
 
-    An object with generateName is alone, because only single calls return the name.
+    An object with generateName is alone, because only single calls return the name. If an object
+    comes twice, the second one is in a later batch, because those of one are patched at once.
     """
     batch: list[AnyObject] = []
     size = 0
+    keys: set[str] = set()
     for message in objects:
         alone = not message.metadata.name
         full = len(batch) == _BATCH_OBJECTS or size > _BATCH_BYTES
-        if batch and (alone or full or type(message) is not type(batch[0])):
+        twice = object_key(message) in keys
+        if batch and (alone or full or twice or type(message) is not type(batch[0])):
             yield batch
-            batch, size = [], 0
+            batch, size, keys = [], 0, set()
         batch.append(message)
+        keys.add(object_key(message))
         size += message.ByteSize()
         if alone:
             yield batch
-            batch, size = [], 0
+            batch, size, keys = [], 0, set()
     if batch:
         yield batch
 
