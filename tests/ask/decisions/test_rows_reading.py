@@ -98,6 +98,8 @@ def test_a_garbled_frame_hides_itself_alone() -> None:
         [2**63, *row(1, "a", "n1", "Scheduled", 1.0)[1:]],
         [*row(1, "a", "n1", "Scheduled", 1.0)[:22], 1e308, None],
         [*row(1, "a", "n1", "Scheduled", 1.0)[:22], "then", None],
+        [*row(1, "a", "n1", "Scheduled", 1.0)[:16], -1.0, *row(1, "a", "n1", "", 1.0)[17:]],
+        row(1, "a", "n1", "Scheduled", 253_402_300_800.0),
     ],
 )
 def test_a_row_that_is_no_decision_is_passed_over_and_told(garbled: Any) -> None:

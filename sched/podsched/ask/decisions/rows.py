@@ -32,6 +32,8 @@ _MORE_FIELDS: Final = frozenset({
     "nominated_node", "victims", "beyond", "ended_after", "begun_after", "pod_group",
     "pod_group_binding", "bound_node", "tied_nodes",
 })  # fmt: skip
+#: A day before the year 10000, in Unix seconds: a later time can be shown in no time zone.
+_NO_TIME: Final = 253_402_214_400
 _TIME_NAMES: Final = frozenset(FIELDS[place] for place in TIMES)
 
 Row = Sequence[Any]
@@ -46,6 +48,8 @@ def message_of(row: Row, index: Mapping[str, int], replica: str) -> decisions_pb
             continue
         if name in _TIME_NAMES:
             if value:
+                if not 0 < value < _NO_TIME:
+                    raise ValueError(f"{value} is not a time")
                 getattr(record, name).CopyFrom(timestamp(value))
         else:
             setattr(record, name, value)
