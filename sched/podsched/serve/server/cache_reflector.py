@@ -56,6 +56,9 @@ class CacheReflector:
         self._cache = cache
         self._reading: asyncio.Task[int] | None = None
         self._queued: asyncio.Task[int] | None = None
+        self._nudging = asyncio.Lock()
+        #: Revision of the last ``_nudge``.
+        self._nudged = 0
         self.ready = asyncio.Event()
         self._on_restored = on_restored
 
@@ -121,6 +124,7 @@ class CacheReflector:
                 etcd_keys.OBJECTS, limit=_PAGE, start_after=page.kvs[-1].key, revision=revision
             )
             kvs += page.kvs
+        self._nudged = 0  # It may be of another history.
         self._cache.load([e for e in map(Entry.of, kvs) if e is not None], revision)
 
     async def _current_revision(self) -> int:
@@ -158,17 +162,23 @@ class CacheReflector:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_NUDGE_SECONDS):
                         return await self._cache.progress.wait_for(revision)
-                await self._nudge()
+                await self._nudge(revision)
                 return await self._cache.progress.wait_for(revision)
         except TimeoutError:
             raise errors.unavailable("the watch cache stays behind etcd") from None
         except StoreError as error:
             raise errors.of_store(error) from error
 
-    async def _nudge(self) -> None:
-        """Write a key under the watched prefix, so that the watch delivers a newer revision."""
-        with contextlib.suppress(StoreError):
-            await self._store.write(Write((), (Put(etcd_keys.SYNC, b""),)))
+    async def _nudge(self, revision: int) -> None:
+        """Write a key under the watched prefix, so that the watch delivers a revision or later.
+
+        One write serves all reads that wait: writes of one key cannot share a transaction.
+        """
+        async with self._nudging:
+            if max(self._nudged, self._cache.revision) < revision:
+                with contextlib.suppress(StoreError):
+                    write = Write((), (Put(etcd_keys.SYNC, b""),))
+                    self._nudged = (await self._store.write(write)).revision
 
 
 def _retrieve(task: asyncio.Task[int]) -> None:
