@@ -130,6 +130,11 @@ def test_mistakes_are_told_in_a_line(directory: Path, arguments: list[str], mess
     assert done.err.count("\n") == 1
 
 
+def test_no_decision_is_later_than_the_last_moment_that_a_time_can_name(directory: Path) -> None:
+    done = sched("decisions", "--file", str(directory), "--since", "9999-12-31T23:59:59-14:00")
+    assert (done.code, done.err) == (0, "No decisions found.\n")
+
+
 def record(number: int, decided: int, outcome: str = "", ended: int = 0) -> DecisionRecord:
     made = DecisionRecord(replica="r", number=number, outcome=outcome)
     made.decided_time.FromSeconds(decided)

@@ -37,6 +37,8 @@ MOST, MOST_READ = 10_000, 1_000_000
 _PAGE, _TIMEOUT = 1000, 15.0
 #: Seconds before the latest decision; decisions within them may still get their outcome.
 _OPEN_FOR = 60.0
+#: The latest time that a request can have, in microseconds: the end of the year 9999.
+_LAST = 253_402_300_799_000_000
 #: Seconds between two requests for new decisions.
 _LOOK_EVERY = 0.5
 
@@ -235,7 +237,7 @@ def _in_directory(directory: Path) -> Look:
 
 def _set_since(request: DecisionsRequest, since: float) -> None:
     if since:
-        request.since.FromMicroseconds(max(0, round(since * 1e6)))
+        request.since.FromMicroseconds(min(max(0, round(since * 1e6)), _LAST))
 
 
 def _since(text: str) -> float:
