@@ -227,6 +227,20 @@ async def test_one_port_of_the_nodes_may_serve_two_protocols(world: World) -> No
     assert [port.node_port for port in spec.ports] == [30053, 30053]
 
 
+@pytest.mark.parametrize("asked", [0, 30053])
+async def test_a_new_service_gets_one_port_of_the_nodes_for_all_protocols_of_a_port(
+    world: World, asked: int
+) -> None:
+    ports = [
+        {"name": "tcp", "port": 53, "protocol": "TCP"},
+        {"name": "udp", "port": 53, "protocol": "UDP", "nodePort": asked},
+        {"name": "metrics", "port": 9153, "protocol": "TCP"},
+    ]
+    tcp, udp, metrics = (await world.create("dns", type="NodePort", ports=ports)).ports
+    assert tcp.node_port == udp.node_port == (asked or tcp.node_port)
+    assert metrics.node_port not in (0, tcp.node_port)
+
+
 async def test_a_service_leads_to_a_port_that_a_container_can_have(world: World) -> None:
     refused = await world.create("web", ports=[{"port": 80, "targetPort": "HTTP"}])
     assert 'spec.ports[0].targetPort: Invalid value: "HTTP": must contain only' in refused

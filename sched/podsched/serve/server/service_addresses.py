@@ -104,7 +104,7 @@ class ServiceAddresses:
         if has_addresses(service.spec):
             found.set_families()
             found.set_address(before.spec.cluster_ip)
-        found.set_ports()
+        found.set_ports(is_new=not before.metadata.name)
         return {key: None for key in self.keys_of(service) if key not in held}
 
     def free(self, first: int, last: int, is_used: Callable[[int], bool]) -> int | None:
@@ -193,8 +193,11 @@ class _Allocation:
                 return str(first + offset)
         raise _full("a serviceIP")
 
-    def set_ports(self) -> None:
-        """Check the ports of nodes that are asked for, and choose the others. Raises ApiError."""
+    def set_ports(self, *, is_new: bool) -> None:
+        """Check the ports of nodes that are asked for, and choose the others. Raises ApiError.
+
+        A new Service gets one port of the nodes for all protocols of a port.
+        """
         spec = self._spec
         wrong: list[FieldError] = []
         #: With the protocol: one port may serve several protocols of a Service.
@@ -214,8 +217,14 @@ class _Allocation:
         self._refuse(wrong)
         chosen = {number for _, number in own} | {asked}
         if has_node_ports(spec):
+            #: By port.
+            known = {port.port: port.node_port for port in spec.ports if is_new and port.node_port}
             for port in spec.ports:
-                port.node_port = port.node_port or self._free_port(chosen)
+                port.node_port = (
+                    port.node_port or known.get(port.port, 0) or self._free_port(chosen)
+                )
+                if is_new:
+                    known.setdefault(port.port, port.node_port)
         if has_health_check_port(spec):
             spec.health_check_node_port = asked or self._free_port(chosen)
 
