@@ -56,6 +56,17 @@ def test_a_command_that_failed_has_failed_although_nobody_reads_its_output(
     assert ended.value.code == 1
 
 
+def test_what_is_not_waited_for_as_nobody_reads_the_output_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, in_memory: CommandClient
+) -> None:
+    in_memory.cluster.create(node("a"))
+    words = ["sched", "wait", "node/a", "node/none", "--for=create"]
+    monkeypatch.setattr(sys, "argv", words)
+    with redirect_stdout(ClosedPipe()), pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+
+
 @pytest.mark.parametrize("command", ["cordon", "drain"])
 def test_objects_that_are_not_written_as_nobody_reads_the_output_are_a_failure(
     monkeypatch: pytest.MonkeyPatch, in_memory: CommandClient, command: str

@@ -16,7 +16,7 @@ from podsched.cli.client import Namespace, with_client
 from podsched.cli.cluster_source import ClusterSource, QuestionFlags, admit
 from podsched.cli.config import read_config
 from podsched.cli.edit import is_unschedulable, set_unschedulable
-from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.errors import FAILED, USAGE, fail, fail_if_cut_short
 from podsched.cli.flags import takes_flags
 from podsched.cli.options import Form, Timeout, seconds_or_fail
 from podsched.cli.output import say
@@ -177,7 +177,9 @@ def _execute(token: str, timeout: float, server: str, *, force: bool) -> None:
             return False
         return True
 
-    if not with_client(server, work):
+    with fail_if_cut_short():
+        moved = with_client(server, work)
+    if not moved:
         raise typer.Exit(FAILED)
 
 

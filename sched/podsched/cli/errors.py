@@ -43,7 +43,7 @@ def fail_on(*kinds: type[Exception], about: object = "", code: int = FAILED) -> 
 
 @contextmanager
 def fail_if_cut_short() -> Iterator[None]:
-    """Exit with a failure if the output's reader ends before the block, which writes objects."""
+    """Exit with a failure if the output's reader ends before the block, whose end matters."""
     try:
         yield
     except BrokenPipeError:

@@ -12,7 +12,7 @@ import typer
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.cli.client import Namespace, Server, with_client
-from podsched.cli.errors import FAILED, USAGE, fail, fail_on, report
+from podsched.cli.errors import FAILED, USAGE, fail, fail_if_cut_short, fail_on, report
 from podsched.cli.json_path import TemplateError, as_text, query_of
 from podsched.cli.options import LabelSelector, Timeout, seconds_or_fail
 from podsched.cli.output import say
@@ -112,7 +112,9 @@ def wait(
         named = parse_targets(targets, namespace)
         return await wait_for_all(client, named, selector, state, timeout)
 
-    if not with_client(server, work):
+    with fail_if_cut_short():
+        reached = with_client(server, work)
+    if not reached:
         raise typer.Exit(FAILED)
 
 
