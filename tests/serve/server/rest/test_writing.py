@@ -176,6 +176,16 @@ async def test_who_replaces_an_old_version_meets_a_conflict(world: World, kube: 
     assert (again.status, again.json["reason"]) == (409, "Conflict")
 
 
+async def test_a_json_patch_may_test_the_kind(kube: KubeClient) -> None:
+    await kube.request("POST", PODS, manifest())
+    for path, value, status in (("/kind", "Pod", 200), ("/apiVersion", "v2", 422)):
+        patch = [
+            {"op": "test", "path": path, "value": value},
+            {"op": "add", "path": "/metadata/labels", "value": {"a": "1"}},
+        ]
+        assert (await kube.request("PATCH", f"{PODS}/web", patch, JSON_PATCH)).status == status
+
+
 @pytest.mark.parametrize(
     ("headers", "patch"),
     [

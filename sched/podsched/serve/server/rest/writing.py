@@ -50,7 +50,7 @@ from podsched.serve.server.rest.pod_warnings import pod_warnings
 from podsched.serve.server.rest.reading import Reading
 from podsched.serve.server.rest.resources import Resource
 from podsched.serve.server.rest.routes import Target
-from podsched.serve.server.rest.views import patchable
+from podsched.serve.server.rest.views import patchable, typed
 from podsched.serve.server.rewriting import Rewrite
 
 #: Kinds of which an update creates the object that it does not find: AllowCreateOnUpdate of
@@ -248,7 +248,7 @@ class Writing:
         warnings: list[str] = []
 
         def make(entry: Entry) -> AnyObject:
-            content = change(patchable(resource, entry))
+            content = change(typed(resource, patchable(resource, entry)))
             message = _patched(target, entry, content, level, warnings)
             return managed(resource, entry, message, manager)
 
