@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
 from podsched.api.objects import ClusterQueue, Namespace
+from podsched.lib.event_loop import Turn
 from podsched.term.cycle import unit_reports
-from support.queues import big_node, bound, cluster_queue, flavor, job
+from podsched.term.cycle.queue_statuses import QueueStatuses
+from support.queues import big_node, bound, cluster_queue, flavor, job, job_and_wait
 from support.term_world import TermWorld
 
 pytestmark = pytest.mark.looptime
@@ -85,3 +88,32 @@ async def test_changed_pods_are_counted_twenty_in_a_step() -> None:
         for index in range(100):
             cluster.known_pods.note(f"default/p{index}")
         assert sum(1 for _ in admission.refresh(world.clock())) == 5
+
+
+async def test_a_change_between_two_steps_of_a_refresh_is_not_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The only change that helps the second pod comes after units were brought up to date."""
+    refresh, leaves = QueueStatuses.refresh, list[str]()
+
+    def refresh_while_a_pod_leaves(of: QueueStatuses, now: float) -> Iterator[None]:
+        yield from refresh(of, now)
+        if leaves:
+            world.cluster.delete("Pod", f"default/{leaves.pop()}")
+            yield
+
+    monkeypatch.setattr(QueueStatuses, "refresh", refresh_while_a_pod_leaves)
+    monkeypatch.setattr(Turn, "is_over", property(lambda turn: True))
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 1})
+    async with world.running():
+        await job_and_wait(world, "first", "team", cpu=1)
+        await job_and_wait(world, "second", "team", cpu=1)
+        assert bound(world) == ["first"]
+        await asyncio.sleep(5)
+        leaves.append("first")
+        world.node("n2", cpu="1")
+        await asyncio.sleep(1)
+        assert bound(world) == ["second"]

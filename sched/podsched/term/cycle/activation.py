@@ -43,10 +43,13 @@ class Activator:
             pods, state.pods_to_activate = state.pods_to_activate, ()
             self.activate(pods)
 
+    def begin(self) -> None:
+        """Begin to look for work: ``wait`` returns at once if the loop is woken from now on."""
+        # Not when it begins to wait: what has changed since other tasks ran would be missed.
+        self._wake.clear()
+
     async def wait(self, until: float | None) -> None:
         """Sleep until the loop is woken, or this time of its clock has come."""
-        # There is no await between the pop that found no pod and this line, so no wake-up is lost.
-        self._wake.clear()
         try:
             async with asyncio.timeout_at(until):
                 await self._wake.wait()

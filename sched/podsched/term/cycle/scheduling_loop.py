@@ -266,6 +266,7 @@ class SchedulingLoop(TermPart):
             await self.binding.wait_for_room()
             await self._decides.wait()
             now = self._clock()
+            self._activator.begin()
             with working_on():
                 wakeup = queue.timeouts.next_wakeup(now)
                 if wakeup is not None and wakeup <= now:
