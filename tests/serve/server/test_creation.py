@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from time import thread_time
+
 import pytest
 
+from podsched.api.objects import Service
 from podsched.api.reasons import StatusCode
+from podsched.lib import event_loop
+from podsched.lib.event_loop import ROUND
 from podsched.serve.server.admission import MAX_OBJECT_BYTES
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
@@ -118,6 +124,37 @@ async def test_a_generated_name_that_is_taken_is_drawn_again() -> None:
     assert [metadata.uid for metadata in created] == ["first", "second"]
     assert len({metadata.name for metadata in created}) == 2
     assert all(metadata.name.startswith("web-") for metadata in created)
+
+
+async def test_a_long_search_for_free_addresses_lets_others_on_in_between(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each Service takes 0.7 of a round of the event loop, and all find the same address free."""
+    now, seen = thread_time(), list[str]()
+    for clock in ("monotonic", "thread_time"):
+        monkeypatch.setattr(event_loop, clock, lambda: now)
+
+    def choose(count: int) -> int:
+        nonlocal now
+        now += 0.7 * ROUND
+        seen.append("search")
+        return 0
+
+    async def others() -> None:
+        while True:
+            seen.append("other")
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(world.core.creator._addresses, "_choose", choose)
+    waiting = asyncio.create_task(others())
+    items = [Service(metadata={"name": f"s-{number}"}) for number in range(8)]
+    for item in items:
+        item.spec.ports.add(port=80)
+    outcomes = await world.core.creator.create_many(items)
+    waiting.cancel()
+    assert all(isinstance(outcome, Entry) for outcome in outcomes)
+    assert seen.count("search") > len(items)
+    assert "search search search" not in " ".join(seen)
 
 
 async def test_a_dry_run_stores_nothing(world: World) -> None:

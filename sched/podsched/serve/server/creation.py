@@ -206,7 +206,7 @@ class Creator:
             if not items:
                 return
             results = await self._quotas.create([item.new for item in items], fence)
-            retries = []
+            retries, work = [], Work()
             for item, result in zip(items, results, strict=True):
                 outcomes[item.place] = result
                 if not isinstance(result, ApiError):
@@ -215,9 +215,12 @@ class Creator:
                     retry = await self._retry_of(item, result, attempt)
                 except ApiError as error:
                     outcomes[item.place] = error
-                    continue
-                if retry is not None:
-                    retries.append(retry)
+                else:
+                    retries += [retry] if retry is not None else []
+                # Where few addresses are free, to find one takes a millisecond.
+                if work.turn_is_over:
+                    await work.give_way()
+            work.end()
             items = retries
 
     async def _admitted_or_error(
