@@ -76,6 +76,13 @@ def test_page_by_page_all_decisions_are_found_although_an_open_one_is_written_la
     assert numbers == {1, 2, 3, 4}
 
 
+def test_the_latest_are_those_written_last_when_the_clock_was_set_back() -> None:
+    before = segment(row(1, "a", "n1", "Scheduled", 100.0), row(2, "b", "n1", "Scheduled", 101.0))
+    after = segment(row(3, "c", "n1", "Scheduled", 50.0), row(4, "d", "n1", "Scheduled", 51.0))
+    found = find((after, before), DecisionQuery(limit=2))
+    assert [record.number for record in found] == [3, 4]
+
+
 @pytest.mark.parametrize("empty", [[], segment()])
 def test_a_segment_without_decisions_hides_none(empty: list[Frame]) -> None:
     found = find((empty, LOG[0], empty, LOG[1]), DecisionQuery(since=5.0))

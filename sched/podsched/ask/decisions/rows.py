@@ -136,15 +136,25 @@ class _Latest:
         self._most = most
         self._kept: list[tuple[float, int, decisions_pb2.DecisionRecord]] = []
         self._added = 0
+        self._last = 0.0
 
     @property
     def since(self) -> float:
         """Decisions that ended earlier are not among them."""
         return self._kept[0][0] if len(self._kept) >= self._most else 0.0
 
+    def may_be_in(self, frame: Frame) -> bool:
+        """Whether a frame, written before the decisions so far, may have one to be kept.
+
+        A frame that is later than all of them is from before the clock was set back.
+        """
+        full = len(self._kept) >= self._most
+        return not full or (self.since <= frame.ended and frame.began <= self._last)
+
     def add(self, ended: float, record: decisions_pb2.DecisionRecord) -> None:
         """Add a decision; of those that ended at once, the first ones stay."""
         self._added += 1
+        self._last = max(self._last, ended)
         heappush(self._kept, (ended, -self._added, record))
         if len(self._kept) > self._most:
             heappop(self._kept)
@@ -222,9 +232,9 @@ def _rows(
     garbled: Callable[[str], object],
 ) -> Iterator[Row]:
     for frame in reversed(segment):
-        if frame.kind is not FrameKind.ROWS or frame.ended < found.since:
+        if frame.kind is not FrameKind.ROWS:
             continue
-        if not query.may_be_in(frame):
+        if not (found.may_be_in(frame) and query.may_be_in(frame)):
             continue
         try:
             rows = frame.content()
