@@ -212,8 +212,11 @@ class VolumeWorld:
 
 
 def hint_on(plugin: EnqueueExtensions, pod: PodInfo, old: Any, new: Any) -> QueueingHint:
-    """What the plugin's hint says of an object that was added, changed or deleted."""
-    kind = (new or old).DESCRIPTOR.name
+    """What the plugin's hint says of an object that was added, changed or deleted.
+
+    Pods have a node.
+    """
+    kind = (new or old).DESCRIPTOR.name.replace("Pod", "AssignedPod")
     resource = next(one for one in Resource if one.value.rpartition("/")[2] == kind)
     changed = ActionType.ADD if old is None else ActionType.UPDATE
     event = ClusterEvent(resource, ActionType.DELETE if new is None else changed)

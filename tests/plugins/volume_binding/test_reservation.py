@@ -418,6 +418,17 @@ def test_classes_claims_and_csi_nodes_wake_pods_by_what_changed() -> None:
     assert hint_on(BINDING, pod, a, b) is QUEUE
 
 
+def test_a_pod_that_gives_back_its_reservation_wakes_the_pods_that_may_need_it() -> None:
+    made = world(
+        claim("unbound"), claim("bound", volume="w"), claim("dyn", storage_class="dyn"), volume("w")
+    )
+    waiting, sharing = made.pod("p", "other"), made.pod("q", "dyn")
+    gone = [made.pod(f"of-{name}", name).pod for name in ("unbound", "bound", "dyn")]
+    binding = made.binding
+    assert [hint_on(binding, waiting, pod, None) for pod in gone] == [QUEUE, SKIP, SKIP]
+    assert [hint_on(binding, sharing, pod, None) for pod in gone] == [QUEUE, SKIP, QUEUE]
+
+
 @pytest.mark.parametrize("plugin", ["restrictions", "limits", "binding", "zone"])
 def test_a_claim_is_shown_only_to_the_pods_that_mount_it(plugin: str) -> None:
     made = world(claim("c"))

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from podsched.api.objects import Pod
+from podsched.api.manifest import from_manifest
+from podsched.api.objects import PersistentVolume, Pod
 from podsched.decide.decision import Decision
 from podsched.framework.plugin import ObjectPatch, PermitResult, PreBindPlan
 from podsched.framework.pods import PodInfo
@@ -20,6 +21,7 @@ from podsched.serve.client.errors import FenceLost, Unavailable
 from podsched.term.faulty_pods import PodFault
 from podsched.v1 import api_pb2
 from support.term_world import LOCK, TermWorld, world_of_nodes
+from support.volume_world import claim, storage_class, volume
 
 pytestmark = pytest.mark.looptime
 
@@ -374,6 +376,24 @@ async def test_a_pod_deleted_while_it_waits_gives_its_place_back() -> None:
         assert world.nodes_of("next") == ["n1"]
         assert not world.events("gone", "FailedScheduling")
         world.check()
+
+
+async def test_a_pod_deleted_while_it_waits_gives_its_volume_to_another() -> None:
+    world = world_of_nodes(n="4")
+    world.script.on_permit = lambda pod: PermitResult(
+        Status(Code.WAIT) if pod.name == "first" else SUCCESS, timeout=600
+    )
+    for one in (storage_class("local"), volume("v"), claim("c"), claim("d")):
+        world.cluster.create(from_manifest(one).message)
+    async with world.running():
+        for name, mounted in (("first", "c"), ("second", "d")):
+            source = {"persistentVolumeClaim": {"claimName": mounted}}
+            await world.pod_and_wait(name, volumes=[{"name": "x", **source}])
+        assert world.place("second") == "unschedulable"
+        await world.delete_and_wait("first", seconds=20)
+        taken = world.cluster.object("PersistentVolume", "v")
+        assert isinstance(taken, PersistentVolume)
+        assert taken.spec.claim_ref.name == "d"
 
 
 async def test_a_change_of_a_pod_that_waits_counts_when_it_is_tried_again() -> None:

@@ -14,7 +14,7 @@ feature gate StorageCapacityScoring, which is off.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,6 +23,7 @@ import numpy as np
 from podsched.api.node_selectors import NodeTerms
 from podsched.config.plugin_args import VolumeBindingArgs
 from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
+from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import (
     FIXED_INPUTS,
@@ -45,6 +46,7 @@ from podsched.plugins.volume_binding.candidates import (
     MatchingFailed,
     UnboundClaim,
     affinity_terms,
+    has_provisioner,
     unbound_claim,
     volume_limit,
 )
@@ -56,6 +58,8 @@ from podsched.plugins.volumes.claims import (
     VOLUME,
     WAIT_FOR_FIRST_CONSUMER,
     claim_events,
+    claim_keys,
+    claims_of,
     class_of,
     controller_uid,
     get_claim,
@@ -310,7 +314,37 @@ class VolumeBinding:
             ClusterEventWithHint.on(Resource.CSI_NODE, changed, _after_csi_node_change),
             ClusterEventWithHint.on(Resource.CSI_DRIVER, ActionType.UPDATE, _after_driver_change),
             ClusterEventWithHint.on(Resource.CSI_STORAGE_CAPACITY, changed, _after_capacity_change),
+            # kube-scheduler does not register for pods that give back what they had reserved: a
+            # pod that needs it waits for the next flush.
+            ClusterEventWithHint.on(
+                Resource.ASSIGNED_POD,
+                ActionType.DELETE,
+                self._after_pod_gone,
+                index=lambda: KeyedIndex(claim_keys, lambda old, new: self._given_back(old)),
+            ),
         ]
+
+    def _after_pod_gone(self, pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
+        given_back = self._given_back(old)
+        helps = given_back is None or not given_back.isdisjoint(claim_keys(pod))
+        return QueueingHint.of(helps)
+
+    def _given_back(self, gone: v1.Pod | None) -> Set[tuple[str, str]] | None:
+        """Return the unbound claims of a pod that lost its node, by namespace and name.
+
+        None: a volume is free again that other claims may get, as there is no provisioner.
+        """
+        if gone is None:
+            return frozenset()
+        cluster, namespace, found = self._handle.cluster, gone.metadata.namespace, set()
+        for mounted in claims_of(gone.spec.volumes, gone.metadata.name):
+            claim = get_claim(cluster, namespace, mounted.name)
+            if claim is not None and is_fully_bound(claim):
+                continue
+            if claim is None or not has_provisioner(get_class(cluster, class_of(claim))):
+                return None
+            found.add((namespace, mounted.name))
+        return found
 
 
 def _unusable_claim(pod: PodInfo, cluster: ClusterView) -> str:

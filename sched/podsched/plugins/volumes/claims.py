@@ -62,6 +62,11 @@ def claims_of(volumes: Sequence[v1.Volume], pod_name: str) -> tuple[PodClaim, ..
     return tuple(found)
 
 
+def claim_keys(pod: PodInfo) -> list[tuple[str, str]]:
+    """Return namespace and name of the claims that a pod mounts."""
+    return [(pod.namespace, claim.name) for claim in pod_claims(pod)]
+
+
 def claim_events(actions: ActionType, *, ephemeral: bool = True) -> ClusterEventWithHint:
     """Register for changes of the claims that a pod mounts; they help only this pod.
 
@@ -84,7 +89,7 @@ def claim_events(actions: ActionType, *, ephemeral: bool = True) -> ClusterEvent
 def _waiting_by_claim() -> KeyedIndex:
     """Return an index of the waiting pods by the claims that they mount."""
     return KeyedIndex(
-        lambda pod: [(pod.namespace, claim.name) for claim in pod_claims(pod)],
+        claim_keys,
         lambda old, new: [(c.metadata.namespace, c.metadata.name) for c in (new or old,)],
     )
 
