@@ -10,6 +10,9 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import Lease
@@ -63,7 +66,7 @@ def collections(garbage_may_stay: None, monkeypatch: pytest.MonkeyPatch) -> list
 class World:
     """A runner that follows a cluster in memory."""
 
-    def __init__(self, cluster: FakeCluster | None = None) -> None:
+    def __init__(self, cluster: FakeCluster | None = None, tracer: Tracer | None = None) -> None:
         self.cluster = cluster or FakeCluster()
         self.informer = self.cluster.informer(WATCHED_KINDS)
         self.actors = NoActors(self.cluster)
@@ -78,7 +81,7 @@ class World:
             self.informer,
             self.actors,
             None,
-            CycleMeter(MetricRegistry(), Tracer()),
+            CycleMeter(MetricRegistry(), tracer or Tracer()),
             ControllerMetrics(MetricRegistry()),
         )
         self.runner = TermRunner(parts, self.tasks)
@@ -767,3 +770,21 @@ async def test_a_replica_forgets_the_preemptions_of_a_term_whose_outcome_it_does
     world.runner.end_term()
     await asyncio.sleep(1)
     assert freed_for == {}
+
+
+async def test_the_traces_of_attempts_end_with_the_term() -> None:
+    """Those that were kept would stay in memory, a few more after each term."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    world = World(tracer=Tracer(provider))
+    try:
+        await bind_late(world)
+        world.runner.end_term()
+        await asyncio.sleep(1)
+        spans = {span.name: span for span in exporter.get_finished_spans()}
+        attempt = spans["scheduling attempt"]
+        assert (attempt.attributes or {})["pod"] == "default/first"
+        assert attempt.status.description == "the term ended"
+    finally:
+        world.running.cancel()
+        await asyncio.gather(world.running, return_exceptions=True)

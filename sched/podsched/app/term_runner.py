@@ -374,6 +374,7 @@ class TermRunner:
         def ended(task: asyncio.Task[Exception | None]) -> None:
             fault = asyncio.CancelledError() if task.cancelled() else task.result()
             self._work = self._listener.loop = None
+            self._parts.meter.traces.end_all("the term ended")
             self._post(WorkEnded(attempt, fault, work.loop.revision))
 
         work.task = self._tasks.start(work.run(), f"term {fence.term}", ended=ended)

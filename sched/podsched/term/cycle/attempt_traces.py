@@ -210,6 +210,13 @@ class AttemptTraces:
             trace_id=trace_context.trace_id(attempt.span.context),
         )
 
+    def end_all(self, error: str) -> None:
+        """End all attempts, because the work of the term has ended."""
+        attempts, self._attempts = self._attempts, {}
+        for attempt in attempts.values():
+            attempt.bind.end(error=error)
+            attempt.span.end(error=error)
+
 
 def _record_phases(evaluate: Span, phases: Phases) -> None:
     """Record the extension points of an evaluation whose runs are in another pod's trace."""
