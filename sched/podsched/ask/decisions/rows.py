@@ -129,6 +129,10 @@ def _ended(row: Row, index: Mapping[str, int]) -> float:
     return at
 
 
+#: Seconds after which even a decision without outcome has certainly been written.
+_LATE: Final = 10.0
+
+
 class _Latest:
     """Keeps the decisions that ended last, up to a number."""
 
@@ -146,10 +150,10 @@ class _Latest:
     def may_be_in(self, frame: Frame) -> bool:
         """Whether a frame, written before the decisions so far, may have one to be kept.
 
-        A frame that is later than all of them is from before the clock was set back.
+        A frame that is much later than all of them is from before the clock was set back.
         """
         full = len(self._kept) >= self._most
-        return not full or (self.since <= frame.ended and frame.began <= self._last)
+        return not full or (self.since <= frame.ended and frame.began <= self._last + _LATE)
 
     def add(self, ended: float, record: decisions_pb2.DecisionRecord) -> None:
         """Add a decision; of those that ended at once, the first ones stay."""
