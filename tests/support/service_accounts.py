@@ -112,7 +112,10 @@ class Accounts:
 
 
 def signing_request(user: str, groups: Sequence[str], hosts: Sequence[str] = ()) -> bytes:
-    """A certificate signing request with a new key, in PEM."""
+    """A certificate signing request with a new key, in PEM.
+
+    hosts: those that begin with "DNS:" are DNS names, even if they are addresses.
+    """
     names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         # Not validated, because clients may send names that no certificate can have.
@@ -124,7 +127,7 @@ def signing_request(user: str, groups: Sequence[str], hosts: Sequence[str] = ())
             try:
                 found.append(x509.IPAddress(ipaddress.ip_address(host)))
             except ValueError:
-                found.append(x509.DNSName(host))
+                found.append(x509.DNSName(host.removeprefix("DNS:")))
         builder = builder.add_extension(x509.SubjectAlternativeName(found), critical=False)
     key = ec.generate_private_key(ec.SECP256R1())
     return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)

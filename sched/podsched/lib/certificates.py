@@ -437,11 +437,18 @@ def _values(name: x509.Name, oid: x509.ObjectIdentifier) -> tuple[str, ...]:
     return tuple(str(attribute.value) for attribute in name.get_attributes_for_oid(oid))
 
 
-def _host(host: str) -> x509.GeneralName:
+def is_address(host: str) -> bool:
+    """Return whether a host would be an IP address in a certificate, not a DNS name."""
     try:
-        return x509.IPAddress(ipaddress.ip_address(host))
+        ipaddress.ip_address(host)
     except ValueError:
-        pass
+        return False
+    return True
+
+
+def _host(host: str) -> x509.GeneralName:
+    if is_address(host):
+        return x509.IPAddress(ipaddress.ip_address(host))
     labels = host.removeprefix("*.").split(".")
     plain = (label.replace("-", "x") for label in labels)
     if len(host) > 253 or not all(

@@ -235,6 +235,20 @@ async def test_a_serving_certificate_waits_for_the_node_to_have_the_address(
     assert issued(await signing.look())
 
 
+async def test_a_node_named_like_an_address_gets_no_certificate_for_another_nodes_address(
+    signing: Signing,
+) -> None:
+    """A DNS name that is an address becomes one in the certificate."""
+    await signing.register("n1", "10.0.0.1")
+    await signing.register("10.0.0.1")
+    kubelet = identity("system:node:10.0.0.1", "system:nodes")
+    item = await signing.ask(
+        kubelet, KUBELET_SERVING, user="system:node:10.0.0.1", hosts=("DNS:10.0.0.1",)
+    )
+    assert states(item) == []
+    assert states(await signing.approve()) == ["Approved", "Failed"]
+
+
 async def test_no_serving_certificate_is_approved_under_the_authority_of_clients(
     world: World, tmp_path: Path
 ) -> None:

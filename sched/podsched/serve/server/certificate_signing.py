@@ -37,6 +37,7 @@ from podsched.lib.certificates import (
     Pair,
     SigningRequest,
     certify_request,
+    is_address,
     read_pair,
     read_signing_request,
 )
@@ -289,6 +290,9 @@ def _form_problem(signer: str, request: SigningRequest, usages: set[str]) -> str
         return "the node's name may have no *"
     if request.others:
         return "only DNS names and IP addresses may be requested"
+    if any(map(is_address, request.dns)):
+        # Whether an address is the node's own is checked of IP addresses.
+        return "an IP address may not be requested as a DNS name"
     names = bool(request.dns or request.ips)
     if names != (signer == KUBELET_SERVING):
         return "DNS names or IP addresses belong into a serving certificate, and only there"
