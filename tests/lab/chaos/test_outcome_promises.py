@@ -538,10 +538,9 @@ def test_a_pod_has_its_time_from_the_last_fault_on() -> None:
         lambda story: story.becomes("web", requests={"cpu": "5"}),
         lambda story: story.becomes("web", selector={"pool": "tight"}),
         lambda story: story.becomes("web", plain=False),
-        lambda story: story.becomes("web", deleting=True),
         lambda story: story.node(unschedulable=True),
     ],
-    ids=["too large", "no such node", "constrained", "being deleted", "node cordoned"],
+    ids=["too large", "no such node", "constrained", "node cordoned"],
 )
 def test_a_pod_that_does_not_fit_may_wait(prepare: Callable[[Story], None]) -> None:
     assert broken(waiting(14, prepare)) == []
@@ -552,6 +551,14 @@ def test_room_that_is_promised_to_a_nominated_pod_is_taken() -> None:
         story.pod("big", cpu="4", nominated="node-1", priority=5, plain=False)
 
     assert broken(waiting(14, nominated)) == []
+
+
+@pytest.mark.parametrize("change", [{"deleting": True}, {"node": "node-1", "deleting": True}])
+def test_a_pod_whose_deletion_does_not_end_is_found(change: dict[str, object]) -> None:
+    story = waiting(14, lambda story: story.becomes("web", **change))
+    assert broken(story) == [ending.GONE]
+    assert "pod default/web is being deleted for 1" in told(story)
+    assert broken(waiting(8, lambda story: story.becomes("web", **change))) == []
 
 
 def test_pods_that_stay_assumed_are_found() -> None:
@@ -611,6 +618,7 @@ def test_every_promise_has_a_history_here_that_breaks_it() -> None:
         devices.ONCE,
         devices.USED,
         ending.SCHEDULED,
+        ending.GONE,
         ending.ASSUMED,
         ending.MENDED,
         ending.LEFT,

@@ -36,6 +36,7 @@ PROMISES: Final[Mapping[str, Promise]] = {
     devices.ONCE: devices.once,
     devices.USED: devices.used,
     ending.SCHEDULED: ending.recovered,
+    ending.GONE: ending.leaves,
     ending.ASSUMED: ending.nothing_assumed,
     ending.MENDED: ending.comes_back,
     ending.LEFT: ending.nothing_left,

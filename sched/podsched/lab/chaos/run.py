@@ -201,7 +201,8 @@ class Run:
             if now() >= deadline + (IDLE if live.has_unused_claims else 0.0):
                 break
             await asyncio.sleep(LOOK_EVERY)
-            if live.bound != seen or live.has_late_pods or live.has_unused_claims:
+            is_changing = live.bound != seen or live.has_late_pods or live.has_leaving_pods
+            if is_changing or live.has_unused_claims:
                 quiet_since, seen = now(), live.bound
         replicas = self._system.cluster.schedulers
         assumed = await counts(replicas, "scheduler_cache_size", type="assumed_pods")

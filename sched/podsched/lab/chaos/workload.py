@@ -27,7 +27,7 @@ from podsched.api.objects import AnyObject, Pod, key_of
 from podsched.lab.chaos import shapes
 from podsched.lab.chaos.history import World, apply
 from podsched.lab.chaos.promises.devices import unused_claims
-from podsched.lab.chaos.promises.ending import is_late
+from podsched.lab.chaos.promises.ending import is_late, leaving_pods
 from podsched.lab.chaos.recorder import Recorder
 from podsched.lab.chaos.records import Call, Outcome, Revision
 from podsched.lab.chaos.system import System
@@ -62,6 +62,11 @@ class LiveWorld:
     def has_late_pods(self) -> bool:
         """Whether some pending pod fits a node."""
         return any(is_late(self.world, key) for key in self.world.pods)
+
+    @property
+    def has_leaving_pods(self) -> bool:
+        """Whether some pod is being deleted."""
+        return any(True for _ in leaving_pods(self.world))
 
     @property
     def has_unused_claims(self) -> bool:

@@ -15,6 +15,7 @@ from podsched.lab.placement import port_conflict, selects, taints_of
 from podsched.lib.counted import counted
 
 SCHEDULED = "a pod that fits is bound in time"
+GONE = "a deleted pod is gone in time"
 ASSUMED = "nothing left assumed"
 LEFT = "no task or process left"
 MENDED = "what was broken comes back"
@@ -35,6 +36,21 @@ def recovered(history: History) -> Iterator[Violation]:
         for uid, seconds in waiting.too_long(keys, at):
             text = f"pod {keys[uid]} fits for {seconds:.1f} s and is not bound"
             yield Violation(SCHEDULED, text, at, 0, (PODS + keys[uid],))
+
+
+def leaves(history: History) -> Iterator[Violation]:
+    """Find pods that were still being deleted for long after the last fault."""
+    leaving = Lasting(history.begin.within)
+    for world, at in after_the_faults(history, LOOK_EVERY):
+        keys = {world.uids[key]: key for key in leaving_pods(world)}
+        for uid, seconds in leaving.too_long(keys, at):
+            text = f"pod {keys[uid]} is being deleted for {seconds:.1f} s and is still there"
+            yield Violation(GONE, text, at, 0, (PODS + keys[uid],))
+
+
+def leaving_pods(world: World) -> Iterator[str]:
+    """Yield the keys of the pods that are being deleted."""
+    return (key for key, pod in world.pods.items() if is_terminating(pod))
 
 
 def is_late(world: World, key: str) -> bool:
