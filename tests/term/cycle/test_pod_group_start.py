@@ -277,6 +277,25 @@ async def test_a_member_that_permit_rejects_takes_all_along_before_any_is_bound(
         world.check()
 
 
+async def test_gangs_that_permit_rejects_at_once_do_not_wake_each_other() -> None:
+    world = world_of_nodes(n1="4")
+    tried: list[str] = []
+
+    def on_permit(pod: PodInfo) -> PermitResult:
+        tried.append(pod.name)
+        if len(tried) > 100:
+            world.script.on_permit = lambda pod: PermitResult()  # They go round and round.
+        return PermitResult(unschedulable("not this one"))
+
+    world.script.on_permit = on_permit
+    async with world.running():
+        gang(world, "a", "b", of="g")
+        gang(world, "c", "d", of="h")
+        await asyncio.sleep(5)
+        assert len(tried) <= 8
+        world.check()
+
+
 async def test_members_wait_for_one_that_permit_holds_and_go_with_it() -> None:
     world = world_of_nodes(n1="4")
 

@@ -61,21 +61,18 @@ class FailureHandler(TermPart):
         # The event comes last: a pod in flight would be woken by its own freed room.
         freed = self._release(assignment)
         self._return(assignment, status, try_at_once=try_at_once)
-        if freed is not None and at_once:
-            self._state.queue.note_for_in_flight(freed.event, freed.old, freed.new)
-        elif freed is not None:
-            self._announce([freed], {assignment.pod.uid})
+        self._announce([freed], {assignment.pod.uid}, at_once=at_once)
         self._activator.notify()
         if assignment.group is not None:
             assignment.group.undone(assignment)
 
-    def undo_all(self, undone: Sequence[tuple[Assignment, Status]]) -> None:
+    def undo_all(self, undone: Sequence[tuple[Assignment, Status]], *, at_once: bool) -> None:
         """Undo the members of a group that cannot start; they do not wake each other."""
         freed = [self._release(assignment) for assignment, _ in undone]
         for assignment, status in undone:
             self._return(assignment, status)
         uids = {assignment.pod.uid for assignment, _ in undone}
-        self._announce([change for change in freed if change is not None], uids)
+        self._announce(freed, uids, at_once=at_once)
         self._activator.notify()
 
     def _release(self, assignment: Assignment) -> Change | None:
@@ -114,15 +111,19 @@ class FailureHandler(TermPart):
             left = self._state.queue.pending.backoff.times.left(assignment.queued, now)
             self._admission.back_off(known, now + left)
 
-    def _announce(self, freed: Sequence[Change], uids: Set[str]) -> None:
+    def _announce(self, freed: Sequence[Change | None], uids: Set[str], *, at_once: bool) -> None:
         """Wake the pods that the freed room may help, except the pods that had it (``uids``).
 
         Otherwise these would be tried and rejected in a loop.
         """
+        queue = self._state.queue
         for change in freed:
-            self._state.queue.move_all_to_active_or_backoff(
-                change.event, change.old, change.new, self._clock(), except_uids=uids
-            )
+            if change is not None and at_once:
+                queue.note_for_in_flight(change.event, change.old, change.new)
+            elif change is not None:
+                queue.move_all_to_active_or_backoff(
+                    change.event, change.old, change.new, self._clock(), except_uids=uids
+                )
 
     def _return_to_queue(self, assignment: Assignment, status: Status) -> None:
         if not status.code.rejects:

@@ -141,14 +141,15 @@ class GroupStart:
             return
         refused, self.refused = self.refused, []
         for assignment, status in refused:
-            self.owner.failures.undo(assignment, status)
+            self.owner.failures.undo(assignment, status, at_once=not self.asked)
         if self.members and not self.undecided:
             self.owner.bind(self)
 
     def _undo_all(self, status: Status) -> None:
         self.over = True
         others = [(assignment, status) for assignment in self.members]
-        self.owner.failures.undo_all([*self.refused, *others])
+        # While Permit is called, no other pod is decided that they could have blocked.
+        self.owner.failures.undo_all([*self.refused, *others], at_once=not self.asked)
         self._forget_members()
         for follower in self.owner.followers_of(self):
             follower.give_up(status)
