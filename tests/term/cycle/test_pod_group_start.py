@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 from typing import Any
 
 import looptime
@@ -626,6 +627,10 @@ async def test_a_gang_that_ran_and_lost_members_is_never_taken_back() -> None:
         assert bound(world) == ["a", "e"]
 
 
+def _reject(names: str, pod: PodInfo) -> PermitResult:
+    return PermitResult(unschedulable("not this one") if names in pod.name else SUCCESS)
+
+
 @given(data=st.data())
 def test_whenever_leaders_die_no_gang_stays_partly_bound_for_a_second(data: st.DataObject) -> None:
     with asyncio.Runner(loop_factory=looptime.new_event_loop) as runner:
@@ -639,6 +644,8 @@ async def _leaders_die(data: st.DataObject) -> None:
     for term in range(data.draw(st.integers(2, 4), "terms")):
         world = TermWorld(cluster=cluster)
         binder = DyingBinder(world)
+        rejected = data.draw(st.sampled_from(["none", "-0", "-1", "-2", "g0-0"]), "at Permit")
+        world.script.on_permit = partial(_reject, rejected)
         for number in range(data.draw(st.integers(0, 2), "new nodes")):
             world.node(f"n{term}-{number}", cpu=str(data.draw(st.integers(1, 4), "cpu")))
         async with world.running(seconds=1):
