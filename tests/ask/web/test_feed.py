@@ -8,9 +8,11 @@ import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import orjson
 import pytest
 
 from podsched.ask.web import feed as feeds
+from podsched.ask.web.details import find_pods, pod_group_details
 from podsched.ask.web.feed import MOST_CLIENTS, RESET, TICK, Feed, TooManyBrowsersError
 from support.page_changes import Browser
 from support.page_world import START, World, leadership, node, pod
@@ -224,6 +226,20 @@ async def test_following_ends_with_a_browser_that_leaves_before_the_board_is_bui
     await asyncio.sleep(0)
     await feed.tick()
     assert not world.following
+
+
+async def test_requests_beyond_64_bits_do_not_end_the_page(world: World) -> None:
+    """As the page's end would be that of the API server, or of the scheduler."""
+    feed = fed(world)
+    await state_of(feed)
+    for number in range(3):
+        world.put(pod(f"huge{number}", "n0", cpu="9223372036854775", group="g"))
+    await feed.tick()
+    [[_, _, _, _, _, cpu, _, pods]] = (await state_of(feed))["nodes"]
+    assert (cpu, pods) == ((1 << 53) - 1, 3)
+    board = await feed.followed()
+    found = await find_pods(world, board, "g", "")
+    assert orjson.dumps([found, pod_group_details(world, board, "default/g")])
 
 
 async def test_changes_between_two_ticks_are_one_delta(world: World) -> None:

@@ -27,7 +27,7 @@ from podsched.api.pod_groups import group_key
 from podsched.api.resources import CPU, MEMORY, PODS
 from podsched.ask.web.board import Board
 from podsched.ask.web.pod_groups import line_key
-from podsched.ask.web.rows import node_row, phase_of, requests_of
+from podsched.ask.web.rows import MOST_AMOUNT, node_row, phase_of, requests_of
 from podsched.ask.web.sources import Source
 from podsched.lib.event_loop import Turn
 
@@ -151,7 +151,8 @@ def _rows_of(conditions: Iterable[Condition | NodeCondition | PodCondition]) -> 
 def _in_order(amounts: Mapping[str, int]) -> dict[str, int]:
     """Return amounts with cpu, memory and pods first."""
     first = (CPU, MEMORY, PODS)
-    return {name: amounts[name] for name in sorted(amounts, key=lambda n: (n not in first, n))}
+    names = sorted(amounts, key=lambda n: (n not in first, n))
+    return {name: min(amounts[name], MOST_AMOUNT) for name in names}
 
 
 #: Max pods, and max namespaces, that are listed; all that match are counted.
@@ -217,7 +218,7 @@ def _pod_group_found(board: Board, key: str) -> list[Any] | None:
     if line is None:
         return None
     row, requests = line.row, board.groups.requested.get(key, Counter())
-    resources = requests.get(CPU, 0), requests.get(MEMORY, 0)
+    resources = (min(requests.get(name, 0), MOST_AMOUNT) for name in (CPU, MEMORY))
     counts = row.with_node, row.members, row.policy
     return [line_key(key), row.reason, "", *resources, row.since, *counts]
 

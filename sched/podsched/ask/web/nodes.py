@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from podsched.api.resources import CPU, MEMORY, PODS
-from podsched.ask.web.rows import NodeRow
+from podsched.ask.web.rows import MOST_AMOUNT, NodeRow
 
 #: Max columns; the page does not show further resources.
 MOST_RESOURCES = 16
@@ -114,7 +114,7 @@ class NodeTable:
         used = self._used.get(name)
         if not used:
             return []
-        amounts = [used.get(resource, 0) for resource in self.resources]
+        amounts = [min(used.get(resource, 0), MOST_AMOUNT) for resource in self.resources]
         while amounts and not amounts[-1]:
             amounts.pop()
         return amounts

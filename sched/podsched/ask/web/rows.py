@@ -30,6 +30,8 @@ from podsched.cache.zones import zone_of
 #: Max characters of a text in a list; details have all of it.
 TEXT = 300
 MIB = 1 << 20
+#: Max sum of amounts that is sent: a browser counts no further, and JSON only to 64 bits.
+MOST_AMOUNT: Final = (1 << 53) - 1
 #: kube-scheduler's FitError, without what PostFilter adds.
 _UNAVAILABLE = re.compile(
     r"\d+/\d+ nodes are available: (.*?)(?: [^.]*preemption: .*)?$", re.DOTALL
