@@ -85,3 +85,16 @@ def test_what_a_pod_has_a_claim_for_takes_nothing_of_its_node() -> None:
     rejection = admission.admit("default/b", pod("b", **{"example.com/gpu": "1"}), there)
     assert rejection is not None
     assert rejection.reason == "OutOfexample.com/gpu"
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_pod_that_was_resized_takes_what_it_requests_now(running: bool) -> None:
+    admission = Admission()
+    assert admission.admit("a", pod("a", cpu="1500m"), node()) is None
+    small = pod("a", cpu="500m")
+    if running:
+        admission.add_running("a", small)
+    else:
+        assert admission.admit("a", small, node()) is None
+    assert admission.admit("b", pod("b", cpu="1500m"), node()) is None
+    assert admission.admit("c", pod("c", cpu="1m"), node()) is not None

@@ -47,14 +47,15 @@ class Admission:
 
     def add_running(self, key: str, pod: Pod) -> None:
         """Count a pod that its node already runs, even if it does not fit."""
-        if not self._is_held(key, pod):
-            self._hold(key, pod, _requests(pod))
+        self._hold(key, pod, _requests(pod))
 
     def admit(self, key: str, pod: Pod, node: Node) -> Rejection | None:
         """Count a pod, or return why it does not fit its node."""
+        requests = _requests(pod)
         if self._is_held(key, pod):
+            self._hold(key, pod, requests)  # it may have been resized
             return None
-        requests, capacity = _requests(pod), readable_allocatable(node)
+        capacity = readable_allocatable(node)
         there = self._held.of(pod.spec.node_name).values()
         for name in sorted(requests, key=_order):
             wanted, used = requests[name], sum(held.requests.get(name, 0) for held in there)
