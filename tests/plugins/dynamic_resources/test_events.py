@@ -36,7 +36,7 @@ PODS = {
 
 def helped(old: v1.ResourceClaim | None, new: v1.ResourceClaim | None) -> set[str]:
     """The pods that an event helps; the index and the hint have to agree."""
-    events = dynamic_resources_events()
+    events = dynamic_resources_events(lambda gone: False)
     (found,) = [of for of in events if of.event.resource is Resource.RESOURCE_CLAIM]
     assert found.index is not None
     assert found.hint is not None

@@ -20,6 +20,7 @@ from podsched.lib.event_loop import ROUND
 from podsched.serve.client.errors import FenceLost, Unavailable
 from podsched.term.faulty_pods import PodFault
 from podsched.v1 import api_pb2
+from support.device_objects import device_class, devices, resource_claim, user
 from support.term_world import LOCK, TermWorld, world_of_nodes
 from support.volume_world import claim, storage_class, volume
 
@@ -394,6 +395,28 @@ async def test_a_pod_deleted_while_it_waits_gives_its_volume_to_another() -> Non
         taken = world.cluster.object("PersistentVolume", "v")
         assert isinstance(taken, PersistentVolume)
         assert taken.spec.claim_ref.name == "d"
+
+
+@pytest.mark.parametrize("extended", [False, True])
+async def test_a_pod_deleted_while_it_waits_gives_its_device_to_another(extended: bool) -> None:
+    world, resource = world_of_nodes(n="4"), "example.com/gpu"
+    world.script.on_permit = lambda pod: PermitResult(
+        Status(Code.WAIT) if pod.name == "first" else SUCCESS, timeout=600
+    )
+    for one in (device_class(resource=resource), devices("n", 1)):
+        world.cluster.create(one)
+    async with world.running():
+        for name in ("first", "second"):
+            if extended:
+                requests = {"requests": {resource: "1"}}
+                world.pod(name, containers=[{"name": "c", "image": "x", "resources": requests}])
+            else:
+                world.cluster.create(resource_claim(f"of-{name}"))
+                world.cluster.create(user(name, claim=f"of-{name}"))
+            await asyncio.sleep(1)
+        assert world.place("second") == "unschedulable"
+        await world.delete_and_wait("first", seconds=20)
+        assert world.nodes_of("second") == ["n"]
 
 
 async def test_a_change_of_a_pod_that_waits_counts_when_it_is_tried_again() -> None:

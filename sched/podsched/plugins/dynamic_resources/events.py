@@ -5,6 +5,7 @@ Rules: ``EventsToRegister`` of kube-scheduler v1.36 ``dynamicresources/dynamicre
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from podsched.api.extended_resources import extended_claim_owner
@@ -17,8 +18,22 @@ from podsched.v1 import objects_pb2 as v1
 _ADD_OR_UPDATE = ActionType.ADD | ActionType.UPDATE
 
 
-def dynamic_resources_events() -> list[ClusterEventWithHint]:
-    """Register for changes of nodes, claims, classes, slices and the pod's generated claims."""
+def dynamic_resources_events(gave_back: Callable[[v1.Pod], bool]) -> list[ClusterEventWithHint]:
+    """Register for changes of nodes, claims, classes, slices and the pod's generated claims.
+
+    ``gave_back`` returns whether a pod that lost its node may have had devices that no stored claim
+    shows. In kube-scheduler the end of such an assumption is an update of the claim.
+    """
+
+    def after_pod_gone(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
+        helps = old is not None and gave_back(old)
+        return QueueingHint.of(helps and None not in claim_names(pod))
+
+    def waiting() -> KeyedIndex:
+        return KeyedIndex(
+            _claims_of, lambda old, new: [_ANY_POD] if old is not None and gave_back(old) else []
+        )
+
     node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
     generated = ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM
     return [
@@ -27,6 +42,9 @@ def dynamic_resources_events() -> list[ClusterEventWithHint]:
             Resource.RESOURCE_CLAIM, ActionType.ALL, _after_claim_change, index=_waiting_by_claim
         ),
         ClusterEventWithHint.on(Resource.UNSCHEDULABLE_POD, generated, _after_pod_change),
+        ClusterEventWithHint.on(
+            Resource.ASSIGNED_POD, ActionType.DELETE, after_pod_gone, index=waiting
+        ),
         ClusterEventWithHint.on(Resource.DEVICE_CLASS, _ADD_OR_UPDATE),
         ClusterEventWithHint.on(Resource.RESOURCE_SLICE, _ADD_OR_UPDATE),
         # In kube-scheduler a change of a rule is an update of the slices whose devices it taints.

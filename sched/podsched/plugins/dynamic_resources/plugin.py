@@ -17,6 +17,8 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from podsched.api.device_claims import known_claim_names
+from podsched.api.resources import requests_in_units
 from podsched.config.plugin_args import DynamicResourcesArgs
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.lookahead import Lookahead
@@ -60,6 +62,7 @@ from podsched.plugins.dynamic_resources.reservation import deallocation
 from podsched.plugins.dynamic_resources.selectors import RememberedSelectors, SelectorCompiler
 from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.rows.normalize import default_normalize
+from podsched.v1 import objects_pb2 as v1
 
 REASON_CANNOT_FIT: Final = "cannot fit resource"
 
@@ -366,4 +369,15 @@ class DynamicResources:
         return PreBindPlan(steps=steps) if plan is None else plan
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        return dynamic_resources_events()
+        return dynamic_resources_events(self._gave_back)
+
+    def _gave_back(self, gone: v1.Pod) -> bool:
+        """Return whether devices may have been reserved for a pod that no stored claim shows."""
+        cluster, namespace = self._handle.cluster, gone.metadata.namespace
+        claims = (cluster.get(CLAIM, namespace, name) for name in known_claim_names(gone))
+        if any(claim is not None and not claim.status.HasField("allocation") for claim in claims):
+            return True
+        provided = self._needs.resource_classes(cluster)
+        if not provided or gone.status.HasField("extended_resource_claim_status"):
+            return False
+        return not provided.keys().isdisjoint(requests_in_units(gone))
