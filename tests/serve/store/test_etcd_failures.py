@@ -298,6 +298,14 @@ async def test_a_user_sees_what_its_role_permits_and_survives_its_token_being_re
     await store.close()
 
 
+async def test_a_user_goes_on_when_etcd_begins_to_demand_passwords(etcd: EmbeddedEtcd) -> None:
+    user = EtcdOptions((etcd.endpoint,), request_timeout=PATIENCE, username="u", password="secret")
+    store = await connect(user)
+    await enable_auth(etcd.endpoint)
+    assert (await store.write(put("/a/1"))).succeeded
+    await store.close()
+
+
 async def test_a_snapshot_is_saved_with_the_password_of_a_user_who_may(
     etcd: EmbeddedEtcd, tmp_path: Path
 ) -> None:

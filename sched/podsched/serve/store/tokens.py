@@ -49,11 +49,10 @@ class AuthToken:
         return str(answer.token)
 
     def forget(self) -> bool:
-        """Drop the token, so that the next call authenticates again; return False without one.
+        """Drop the token, so that the next call authenticates again; return False without a user.
 
-        A token that another call has just dropped counts, too: when etcd forgets its tokens, all
-        calls under way fail.
+        Also if another call has just dropped it: when etcd forgets its tokens, all calls under way
+        fail. And if etcd required none before.
         """
-        had_one = self._options.username is not None and self._token != ""
         self._token = None
-        return had_one
+        return self._options.username is not None

@@ -31,9 +31,11 @@ NOT_APPLIED = (
 )
 FUTURE_REVISION = "required revision is a future revision"
 STALE_TOKEN = ("invalid auth token", "revision of auth store is old")
+#: of calls without a token
+NO_USER = "user name is empty"
 WRONG_CREDENTIALS = (
     "authentication failed",
-    "user name is empty",
+    NO_USER,
     "user name not found",
     "auth: permission denied",  # of maintenance calls, which give it no code of its own
 )
@@ -69,8 +71,11 @@ def translate(error: grpc.aio.AioRpcError, *, safe: bool) -> StoreError:
 
 
 def is_stale_token(error: grpc.aio.AioRpcError) -> bool:
-    """Return whether the token has expired or permissions changed: a new token may help."""
-    return any(part in (error.details() or "") for part in STALE_TOKEN)
+    """Return whether a new token may help.
+
+    The token has expired, permissions have changed, or etcd has required none until now.
+    """
+    return any(part in (error.details() or "") for part in (*STALE_TOKEN, NO_USER))
 
 
 def is_auth_disabled(error: grpc.aio.AioRpcError) -> bool:
