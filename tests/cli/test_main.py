@@ -56,6 +56,21 @@ def test_a_command_that_failed_has_failed_although_nobody_reads_its_output(
     assert ended.value.code == 1
 
 
+@pytest.mark.parametrize("words", ["get pod/none", "cordon a b", "get -o nothing pods"])
+def test_a_command_that_failed_has_failed_although_nobody_reads_its_errors(
+    monkeypatch: pytest.MonkeyPatch, in_memory: CommandClient, words: str
+) -> None:
+    in_memory.cluster.create(node("a"))
+    monkeypatch.setattr(sys, "argv", ["sched", *words.split()])
+    with (
+        redirect_stdout(ClosedPipe()),
+        redirect_stderr(ClosedPipe()),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    assert ended.value.code in (1, 2)
+
+
 def test_what_is_not_waited_for_as_nobody_reads_the_output_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, in_memory: CommandClient
 ) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from podsched.lib.printable import printable
@@ -15,9 +16,11 @@ from podsched.lib.printable import printable
 def say(*lines: str, error: bool = False) -> None:
     """Print lines without the control characters in them, on standard error if it is an error.
 
-    Without any line, an empty one is printed.
+    Without any line, an empty one is printed. If nobody reads errors, the command goes on: its exit
+    code tells of them, too.
     """
-    print(printable("\n".join(lines)), file=sys.stderr if error else sys.stdout)
+    with suppress(BrokenPipeError) if error else nullcontext():
+        print(printable("\n".join(lines)), file=sys.stderr if error else sys.stdout)
 
 
 def show_answer(document: Any, lines: Iterable[str], *, as_json: bool) -> None:
