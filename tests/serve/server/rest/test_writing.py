@@ -520,6 +520,29 @@ async def test_an_empty_list_that_is_applied_by_force_takes_the_place_of_a_full_
     assert "taints" not in forced["spec"]
 
 
+async def test_the_ports_of_a_slice_are_applied_as_one_value(kube: KubeClient) -> None:
+    """Two of them may have the same number."""
+    path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/web"
+    config: dict[str, Any] = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": "web"},
+        "addressType": "IPv4",
+        "endpoints": [],
+        "ports": [{"name": "a", "port": 80}, {"name": "b", "port": 80}],
+    }
+    made = await kube.request("PATCH", f"{path}?fieldManager=one", config, APPLY)
+    assert (made.status, len(made.json["ports"])) == (201, 2)
+    again = await kube.request("PATCH", f"{path}?fieldManager=one", config, APPLY)
+    version = made.json["metadata"]["resourceVersion"]
+    assert again.json["metadata"]["resourceVersion"] == version
+    config["ports"] = [{"name": "c", "port": 90}]
+    refused = await kube.request("PATCH", f"{path}?fieldManager=two", config, APPLY)
+    assert refused.json["details"]["causes"][0]["field"] == ".ports"
+    forced = await kube.request("PATCH", f"{path}?fieldManager=two&force=true", config, APPLY)
+    assert [port["name"] for port in forced.json["ports"]] == ["c"]
+
+
 async def test_a_quantity_is_applied_as_it_is_stored(kube: KubeClient) -> None:
     """Otherwise it differs each time, and conflicts with who applied the same."""
     config = manifest("applied")

@@ -48,6 +48,8 @@ _IDENTITY: Final[Fields] = {"f:metadata": {"f:name": {".": {}}}}
 _NONE: Final[Fields] = {}
 #: Max conflicts listed in an answer; each names a field, so the list could get long.
 _MAX_CONFLICTS: Final = 100
+#: Lists that are owned as one value, though others of their names have items with keys.
+_WHOLE_LISTS: Final = {"EndpointSlice": "ports", "ServiceAccount": "imagePullSecrets"}
 _APPLY, _UPDATE = "Apply", "Update"
 #: Fields without an owner: the object's identity, and those that the server sets.
 _UNMANAGED: Final = frozenset(
@@ -109,6 +111,16 @@ def _manageable(content: Mapping[str, Any]) -> dict[str, Any]:
     return {**rest, "metadata": kept} if kept else rest
 
 
+def _opaque(kind: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an object in which a list that has one owner is no list; ``_plain`` undoes it."""
+    name = _WHOLE_LISTS.get(kind, "")
+    return {**content, name: (content[name],)} if name in content else content
+
+
+def _plain(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: value[0] if isinstance(value, tuple) else value for k, value in content.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class _Difference:
     """The fields that a version of an object sets or changes, and those that it removes."""
@@ -150,7 +162,7 @@ def normalized(resource: Resource, config: Mapping[str, Any]) -> Configuration:
     change_quantities(message, canonical)
     written = with_micro_times(resource.kind, codec.write(message))
     content = resource.show(_only_given(written, given))
-    if (doubled := next(duplicates(content), None)) is not None:
+    if (doubled := next(duplicates(_opaque(resource.kind.name, content)), None)) is not None:
         raise bad_request(f"{doubled}: duplicate entries for this key")
     stored = fields_of(resource.show(_only_given(written, given, empty=False)))
     return Configuration(content, difference(fields_of(content), stored))
@@ -179,6 +191,7 @@ def applied(
     *,
     force: bool,
     version: str,
+    kind: str = "",
     empty: Fields = _NONE,
     clock: Callable[[], float] = time.time,
 ) -> dict[str, Any]:
@@ -191,7 +204,7 @@ def applied(
     """
     if is_large(_manageable(live)):
         raise too_large(f"the object has more than {MAX_FIELDS:,} fields: replace it instead")
-    config = _own_part(config, manager)
+    live, config = _opaque(kind, live), _opaque(kind, _own_part(config, manager))
     owners = _owners(live) or _first_owner(live, version, clock)
     own = next((owner for owner in owners if owner.manager == manager), None)
     others = [owner for owner in owners if owner is not own]
@@ -221,7 +234,7 @@ def applied(
     named += [] if own is not None else [mine]
     listed = [owner.content() for owner in named if owner.fields]
     content["metadata"] = {**content.get("metadata", {}), "managedFields": listed}
-    return content
+    return _plain(content)
 
 
 def _own_part(config: Mapping[str, Any], manager: Manager) -> dict[str, Any]:
@@ -270,7 +283,8 @@ def managed(resource: Resource, entry: Entry, message: AnyObject, manager: Manag
         return message
     live = codec.write(old)
     written = _written(resource, live, codec.write(message), manager.subresource)
-    change = _Difference.between(live, written)
+    kind = resource.kind.name
+    change = _Difference.between(_opaque(kind, live), _opaque(kind, written))
     owners = _owners(live)
     own = next((owner for owner in owners if owner.manager == manager), None)
     for owner in owners:

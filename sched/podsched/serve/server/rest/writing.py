@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -271,11 +272,12 @@ class Writing:
         config, empty = await apart(size, normalized, resource, config)
         await turn.pause()
         force = flag(request.query, "force")
+        version, kind = resource.api_version, resource.kind.name
+        apply = partial(applied, force=force, version=version, kind=kind, empty=empty)
 
         def make(entry: Entry) -> AnyObject:
             live = patchable(resource, entry)
-            version = resource.api_version
-            content = applied(live, config, manager, force=force, version=version, empty=empty)
+            content = apply(live, config, manager)
             # The object has no unknown fields but those of the configuration.
             return _patched(target, entry, content, "Ignore", [])
 
@@ -294,10 +296,9 @@ class Writing:
     ) -> Entry:
         rights().check("create", target.resource.kind, target.namespace)
         await self._check_namespace(target)
-        version = target.resource.api_version
-        content = await apart(
-            size, applied, {"metadata": {}}, config, manager, force=True, version=version
-        )
+        version, kind = target.resource.api_version, target.resource.kind.name
+        apply = partial(applied, force=True, version=version, kind=kind)
+        content = await apart(size, apply, {"metadata": {}}, config, manager)
         decoded = await apart(size, read_object, target.resource, content, (), "Warn")
         check_namespace(target, decoded.message)
         check_event(target, decoded.message)
