@@ -154,6 +154,17 @@ async def test_another_user_gets_a_seat_as_soon_as_one_is_given_back() -> None:
     assert not any(call.done() for call in alices)
 
 
+async def test_a_user_gets_the_seats_that_were_kept_for_another_one_who_has_left() -> None:
+    gate = Gate()
+    other = await gate.enter(BOB, "peer", "Get", 0)
+    calls = [asyncio.create_task(gate.enter(ALICE, "peer", "Get", 0)) for _ in range(60)]
+    await asyncio.sleep(0.01)
+    assert not all(call.done() for call in calls)
+    other.leave()
+    await asyncio.sleep(0.2)
+    assert all(call.done() for call in calls)
+
+
 async def test_users_are_flows_and_without_users_connections_are() -> None:
     gate = Gate()
     one, same = [await gate.enter(ALICE, peer, "Get", 0) for peer in ("a", "b")]

@@ -258,8 +258,11 @@ class Flows:
         seats = level.seats
         if flow.is_sparse(self._part(flow, now)):
             seats += level.seats // 2
-        if flow.held >= most or self.held(level) >= seats:
+        if self.held(level) >= seats:
             return math.inf
+        if flow.held >= most:
+            # Fewer flows may want seats by the next update, without a seat being released.
+            return self._update_at - now
         return self.seconds_until_share(flow, now)
 
     def seconds_until_share(self, flow: Flow, now: float) -> float:
