@@ -74,7 +74,13 @@ class PodschedBackend:
             etcd = ",".join(self._options.etcd.endpoints)
             return {**about(), "api": self.cluster.channels.endpoint, "etcd": etcd}
 
-        self._lease = ReplicaLease(self.cluster, self._name, self._identity, whole)
+        self._lease = ReplicaLease(
+            self.cluster,
+            self._name,
+            self._identity,
+            whole,
+            lambda: list(self.informer.objects("Lease").values()),
+        )
         tasks.start(self._lease.run(), "replica lease", endless=True)
         answering = Answering(
             self._options.endpoints, self._options.client, answers.replica, answers.answer

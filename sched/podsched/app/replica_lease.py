@@ -1,7 +1,8 @@
 """Publish a replica's state in its own Lease, for ``sched status``.
 
 The Lease is renewed every ``PERIOD`` seconds. It has no part in the election, and is written
-without a fence, because standbys write theirs, too.
+without a fence, because standbys write theirs, too. A replica that stops deletes it; that of a
+killed one, which may have had a name of its own, is deleted by another one an hour or two later.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import from_manifest
-from podsched.api.objects import Lease
+from podsched.api.objects import AnyObject, Lease
 from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.cluster import object_deletion
 from podsched.serve.client.errors import AlreadyExists, ClientError, NotFound
 
 NAMESPACE = "kube-system"
@@ -31,6 +33,8 @@ PERIOD = 2.0
 _FLEETING = ("seen", "load")
 #: Seconds without renewal after which a replica counts as gone.
 STALE_AFTER = 10.0
+#: Seconds without renewal after which another replica deletes a Lease.
+FORGOTTEN_AFTER = 3600.0
 
 
 def lease_name(replica: str) -> str:
@@ -76,20 +80,24 @@ class ReplicaLease:
         replica: str,
         identity: str,
         about: Callable[[], Mapping[str, str]],
+        leases: Callable[[], Iterable[AnyObject]],
     ) -> None:
         """``replica``: a name that outlives restarts; ``identity``: unique to this process.
 
-        ``about``: returns the state to publish.
+        ``about``: returns the state to publish; ``leases``: returns the Leases that are known.
         """
         self._client = client
         self._identity = identity
         self._about = about
+        self._leases = leases
+        #: The versions of the other replicas' Leases, by name, as of the last look.
+        self._seen: dict[str, str] = {}
         self._name = lease_name(replica)
 
     async def run(self) -> None:
         """Renew until cancelled. Changes are written at once; after an error, 0.2 s later."""
         written: dict[str, str] = {}
-        due = 0.0
+        due = looks_at = 0.0
         while True:
             about = dict(self._about())
             state = {key: value for key, value in about.items() if key not in _FLEETING}
@@ -97,6 +105,9 @@ class ReplicaLease:
                 try:
                     await self._write(about)
                     written, due = state, time.monotonic() + PERIOD
+                    if time.monotonic() >= looks_at:
+                        looks_at = time.monotonic() + FORGOTTEN_AFTER
+                        await self._forget_others()
                 except ClientError:
                     pass
             await asyncio.sleep(0.2)
@@ -121,6 +132,23 @@ class ReplicaLease:
                 await self._client.create(
                     from_manifest({**kind, "metadata": own, "spec": spec}).message
                 )
+
+    async def _forget_others(self) -> None:
+        """Delete the Leases that were not renewed since the last look. Raises ClientError."""
+        before, self._seen = self._seen, {}
+        deletions = []
+        for lease in self._leases():
+            name, version = lease.metadata.name, lease.metadata.resource_version
+            if not isinstance(lease, Lease) or not is_of_replica(lease) or name == self._name:
+                continue
+            self._seen[name] = version
+            if before.get(name) == version:
+                deletion = object_deletion(lease)
+                # Not if it is renewed meanwhile, by a new process.
+                deletion.preconditions.resource_version = int(version)
+                deletions.append(deletion)
+        if deletions:
+            await self._client.delete_many(deletions)
 
     async def remove(self) -> None:
         """Delete the Lease, because the replica stops. Raises ClientError."""
