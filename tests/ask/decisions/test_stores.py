@@ -8,6 +8,7 @@ from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
 import pytest
 
+from podsched.ask.decisions import stores
 from podsched.ask.decisions.frames import FrameWriter
 from podsched.ask.decisions.stores import (
     PATTERN,
@@ -53,6 +54,20 @@ def test_the_oldest_in_a_directory_go_when_the_bound_is_reached(
     assert sum(path.stat().st_size for path in paths) <= BOUND
     kept = numbers(directory)
     assert kept == [number % 10 for number in range(4, 4 * SEGMENTS + 3)]
+
+
+def test_a_large_log_has_more_segments_and_not_larger_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a reader has a whole segment in memory."""
+    largest = len(FIRST) + 2 * FRAME
+    monkeypatch.setattr(stores, "LARGEST", largest)
+    store = DirectoryStore(tmp_path / "log", 4 * BOUND, FIRST)
+    fill(store, 4 * SEGMENTS)
+    store.close()
+    paths = segment_paths(tmp_path / "log")
+    assert len(paths) == 2 * SEGMENTS
+    assert max(path.stat().st_size for path in paths) == largest
 
 
 def test_the_oldest_in_memory_go_when_the_bound_is_reached() -> None:

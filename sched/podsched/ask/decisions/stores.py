@@ -19,8 +19,11 @@ from typing import Protocol
 from podsched.ask.decisions.frames import Frame, frames_in
 from podsched.lib.files import read_file
 
-#: Segments of a ring. When it is full, the oldest is deleted, a sixteenth of the log.
+#: Min segments of a full ring. When it is full, the oldest is deleted, a sixteenth of the log.
 SEGMENTS = 16
+#: Max bytes of a segment that is written. A reader, which may be the leader, has a whole one in
+#: memory, so a larger log has more segments.
+LARGEST = 16 << 20
 #: Max bytes of a segment that is read.
 MAX_SEGMENT = 1 << 30
 PATTERN = "decisions-*.jsonl.zst"
@@ -77,6 +80,7 @@ class DirectoryStore:
         """
         self._directory = directory
         self._most = most
+        self._segment = min(most // SEGMENTS, LARGEST)
         self._first = first
         self._file: int | None = None
         self._written = 0
@@ -95,7 +99,7 @@ class DirectoryStore:
 
     def append(self, frame: bytes) -> None:
         """See ``Store``."""
-        if self._file is None or self._written + len(frame) > self._most // SEGMENTS:
+        if self._file is None or self._written + len(frame) > self._segment:
             self._begin()
         assert self._file is not None
         self._write(self._file, frame)
@@ -104,7 +108,7 @@ class DirectoryStore:
         """Begin a segment, after making room for it."""
         self._end()
         paths = segment_paths(self._directory)
-        total = sum(_size(path) for path in paths) + self._most // SEGMENTS
+        total = sum(_size(path) for path in paths) + self._segment
         for path in paths:
             if total <= self._most:
                 break
