@@ -543,6 +543,30 @@ async def test_the_ports_of_a_slice_are_applied_as_one_value(kube: KubeClient) -
     assert [port["name"] for port in forced.json["ports"]] == ["c"]
 
 
+async def test_who_applies_a_volume_for_a_claim_leaves_what_the_binding_has_added(
+    kube: KubeClient,
+) -> None:
+    """The reference to the claim has several owners, unlike other references."""
+    path = "/api/v1/persistentvolumes/disk"
+    claim = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "data"}
+    config: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "disk"},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "hostPath": {"path": "/data"},
+            "claimRef": claim,
+        },
+    }
+    await kube.request("PATCH", f"{path}?fieldManager=one", config, APPLY)
+    bound = {"spec": {"claimRef": {"uid": "5"}}}
+    await kube.request("PATCH", f"{path}?fieldManager=binder", bound, MERGE)
+    again = await kube.request("PATCH", f"{path}?fieldManager=one", config, APPLY)
+    assert again.json["spec"]["claimRef"] == claim | {"uid": "5"}
+
+
 async def test_a_quantity_is_applied_as_it_is_stored(kube: KubeClient) -> None:
     """Otherwise it differs each time, and conflicts with who applied the same."""
     config = manifest("applied")

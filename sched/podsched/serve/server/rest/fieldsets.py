@@ -40,7 +40,7 @@ _PORTS: Final = (("containerPort", "protocol"), ("port", "protocol"))
 _ATOMIC: Final = frozenset(
     {
         *("selector", "labelSelector", "nodeSelector", "namespaceSelector", "scopeSelector"),
-        *("claimRef", "roleRef", "nodeLabels", "nodeTopology", "dataSource", "controllerRef"),
+        *("roleRef", "nodeLabels", "nodeTopology", "dataSource", "controllerRef"),
         *("secretRef", "fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef"),
         *("fileKeyRef", "controllerPublishSecretRef", "controllerExpandSecretRef"),
         *("nodeStageSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"),
