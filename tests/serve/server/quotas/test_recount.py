@@ -112,6 +112,24 @@ async def test_a_changed_limit_and_a_forged_status_are_put_right(world: World) -
         await becomes(world, configmaps="0", pods="1")
 
 
+async def test_a_correction_whose_caller_gave_up_is_made_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when etcd does not answer for as long as the client waits."""
+    recounter = world.core.quota_recounter
+    await world.core.creator.create_many([quota(pods="9"), pod("a")])
+    await recounter.recounted("default")
+    await delete(world, "a")
+    with monkeypatch.context() as patched:
+        patched.setattr(world.store, "write_many", lambda _: asyncio.Event().wait())
+        asking = asyncio.create_task(recounter.recounted("default"))
+        await asyncio.sleep(1)
+        asking.cancel()
+        await asyncio.wait([asking])
+    async with recounting(world.core):
+        await becomes(world, pods="0")
+
+
 async def test_several_servers_come_to_the_same_count(world: World) -> None:
     """While pods come and go through both."""
     other = await world.another()

@@ -232,7 +232,6 @@ class UsageRecounter:
         """Correct the quotas of a namespace and return them; None if one changed meanwhile."""
         tally = await self._tally(namespace)
         # Nothing is awaited from here to the write, so count and quotas are of one revision.
-        tally.changed = False
         found = {entry.key: entry for entry in self._quotas.of(namespace)}
         tally.compared = {key: entry.revision for key, entry in found.items()}
         corrected = [
@@ -241,16 +240,17 @@ class UsageRecounter:
             if (value := _corrected(entry, tally)) is not None
         ]
         writes = [_replacement(entry, value) for entry, value in corrected]
+        tally.changed = True  # until all is written: the caller may give up
         results = await self._store.write_many(writes) if writes else []
         for (entry, value), result in zip(corrected, results, strict=True):
-            if isinstance(result, StoreError) or not result.succeeded:
-                tally.changed = True
-                if isinstance(result, StoreError):
-                    raise errors.of_store(result)
+            if isinstance(result, StoreError):
+                raise errors.of_store(result)
+            if not result.succeeded:
                 await self._reflector.wait_until_fresh()
                 return None
             found[entry.key] = entry.changed(value, result.revision)
             tally.compared[entry.key] = result.revision
+        tally.changed = False
         return found
 
     async def _tally(self, namespace: str) -> Tally:
