@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from podsched.ask.decisions.frames import FrameWriter
 from podsched.ask.decisions.log import DecisionLog, facts_of
 from podsched.ask.decisions.stores import DirectoryStore
-from podsched.cli.decisions import Known, forget, unseen
+from podsched.cli.decisions import Known, follow, forget, unseen
+from podsched.serve.client.errors import ClientError, Unavailable
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import DecisionMetrics
-from podsched.v1.decisions_pb2 import DecisionRecord
+from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsRequest
 from support.commands import Commands
 
 sched = Commands()
@@ -163,3 +166,22 @@ def test_a_long_watch_remembers_only_the_decisions_that_it_may_find_again() -> N
     unseen(known, [record(1, 10), record(2, 10, "Scheduled", ended=30), record(3, 40)])
     forget(known, before=20)
     assert [number for _, number in known] == [2, 3]
+
+
+@pytest.mark.looptime
+async def test_a_watch_shows_what_is_new_although_the_server_was_away() -> None:
+    """And not what was left out before because of --limit."""
+    log = [record(number, 100 + number, "Scheduled", ended=100 + number) for number in range(3)]
+    answers: list[Any] = [log, Unavailable("away"), [*log, record(3, 103)], ClientError("the end")]
+
+    async def look(request: DecisionsRequest) -> list[DecisionRecord]:
+        answer = answers.pop(0)
+        if isinstance(answer, ClientError):
+            raise answer
+        return [r for r in answer if r.decided_time.seconds >= request.since.seconds]
+
+    told: list[int] = []
+    view: Any = SimpleNamespace(show=lambda new: told.extend(one.number for one in new))
+    with pytest.raises(ClientError, match="the end"):
+        await follow(look, DecisionsRequest(limit=1), view, log[2:])
+    assert told == [3]

@@ -28,6 +28,7 @@ from podsched.config.durations import parse_duration
 from podsched.config.flags import flag
 from podsched.lib.counted import counted
 from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import Unavailable
 from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsRequest, NodeTotal
 
 _FORMATS = ("table", "wide", "json")
@@ -131,7 +132,7 @@ def decisions(
         elif not given.watch:
             say("No decisions found.", error=True)
         if given.watch:
-            await _follow(look, request, view, found)
+            await follow(look, request, view, found)
 
     if given.file is not None:
         asyncio.run(work(_in_directory(given.file)))
@@ -148,19 +149,27 @@ Not the records: each would keep all the memory of its response.
 """
 
 
-async def _follow(
+async def follow(
     look: Look, request: DecisionsRequest, view: _View, shown: Sequence[DecisionRecord]
 ) -> None:
-    """Show new decisions, and show open ones again when their outcome is known."""
+    """Show new decisions, and show open ones again when their outcome is known.
+
+    Decisions that ended before those ``shown`` were left out on purpose.
+    """
     known: Known = {}
     unseen(known, shown)
+    first = min((seconds_of(_ended(r)) for r in shown), default=0.0)
     latest = max((seconds_of(r.decided_time) for r in shown), default=time.time())
     while True:
         await asyncio.sleep(_LOOK_EVERY)
         again = deepcopy(request)
         again.limit = MOST
-        _set_since(again, max(seconds_of(request.since), latest - _OPEN_FOR))
-        if new := unseen(known, await look(again)):
+        _set_since(again, max(seconds_of(request.since), latest - _OPEN_FOR, first))
+        try:
+            found = await look(again)
+        except Unavailable:
+            continue  # like any watch, it goes on when a server is there again
+        if new := unseen(known, found):
             view.show(new)
             latest = max(latest, *(seconds_of(r.decided_time) for r in new))
             forget(known, latest - 2 * _OPEN_FOR)
