@@ -111,8 +111,8 @@ class Answer:
         pass
 
 
-def node(name: str) -> Node:
-    return Node(metadata={"name": name})
+def node(name: str, uid: str = "") -> Node:
+    return Node(metadata={"name": name, "uid": uid or name})
 
 
 async def test_the_first_who_asks_waits_for_a_second_reading() -> None:
@@ -132,6 +132,17 @@ async def test_who_asks_again_soon_gets_the_same_and_later_a_newer_reading_at_on
     second = await usage.of([node("a")])
     assert second["a"][NODE].window == 60.0
     assert (kubelets.asked, kubelets.slept) == (asked + 1, 10.0)
+
+
+async def test_another_machine_of_the_same_name_has_readings_of_its_own() -> None:
+    kubelets = Kubelets()
+    usage = kubelets.usage()
+    await usage.of([node("a", "first")])
+    kubelets.now += 60
+    asked = kubelets.asked
+    second = await usage.of([node("a", "second")])
+    assert second["a"][NODE].window == 10.0
+    assert kubelets.asked > asked + 1
 
 
 async def test_after_two_minutes_the_reading_is_too_old_to_begin_with() -> None:

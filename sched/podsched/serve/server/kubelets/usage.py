@@ -157,10 +157,11 @@ class KubeletUsage:
         return dict(zip(wanted, found, strict=True))
 
     async def _of_node(self, node: Node) -> dict[Key, Usage]:
-        name = node.metadata.name
-        lock = self._locks.setdefault(name, asyncio.Lock())
+        # Another machine may have the name of one that is gone.
+        name, uid = node.metadata.name, node.metadata.uid
+        lock = self._locks.setdefault(uid, asyncio.Lock())
         async with lock:
-            known, now = self._known.get(name), self._clock()
+            known, now = self._known.get(uid), self._clock()
             if known is not None and now - known.asked < _FRESH:
                 return known.usage
             try:
@@ -173,8 +174,8 @@ class KubeletUsage:
                 return {}
             usage = usage_between(known.readings, readings, known.usage)
             found = _Known(self._clock(), readings, usage)
-            self._known[name] = found
-            self._known.move_to_end(name)
+            self._known[uid] = found
+            self._known.move_to_end(uid)
             if len(self._known) > _MAX_NODES:
                 self._known.popitem(last=False)
             return found.usage
