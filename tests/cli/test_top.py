@@ -1,11 +1,18 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
+
+import pytest
 
 from podsched.api.manifest import from_manifest
 from podsched.cli.printers import aligned
-from podsched.cli.top import View, cropped, node_rows, pod_rows, queue_rows, summary
+from podsched.cli.top import View, cropped, follow, node_rows, pod_rows, queue_rows, summary
+from podsched.serve.client.errors import ClientError, Compacted, Unavailable
 from podsched.serve.client.object_watch import Change, ChangeType
+from podsched.v1 import api_pb2 as v1
+from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
+from support.engine_world import node as node_of
+from support.scripted_watches import Streams
 
 
 def put(view: View, manifest: dict[str, Any], now: float = 0.0, *, deleted: bool = False) -> None:
@@ -90,3 +97,18 @@ def test_bindings_are_counted_over_the_last_seconds() -> None:
 def test_a_table_that_is_too_long_says_how_much_is_left_out() -> None:
     assert cropped(["HEAD", "a", "b", "c"], 3) == ["HEAD", "a", "... 2 more"]
     assert cropped(["HEAD", "a"], 3) == ["HEAD", "a"]
+
+
+@pytest.mark.looptime
+async def test_all_is_shown_anew_by_a_server_that_forgot_the_history_once_one_answers() -> None:
+    event = RawWatchEvent(type=v1.ADDED, object=v1.Object(node=node_of("n2")).SerializeToString())
+    client = Streams(
+        ([], Compacted("forgotten")),
+        ([], Unavailable("it restarts")),
+        ([RawWatchResponse(events=[event])], ClientError("the end")),
+    )
+    view = View(nodes={"n1": node_of("n1")})
+    with pytest.raises(ClientError, match="the end"):
+        await follow(cast(Any, client), view, 7)
+    assert [*view.nodes] == ["n2"]
+    assert client.asked == [(7, False), (0, True), (0, True)]

@@ -244,12 +244,18 @@ async def _live(client: ApiClient, view: View, rows: Rows, interval: float, titl
         return [head, "", *cropped(wrapped(rows()), height - 2)]
 
     async with redrawn(lines, interval, whole_screen=True):
-        while True:
-            try:
-                async for change in watch_objects(client, ["Node", "Pod"], from_revision=revision):
-                    view.apply(change, time.monotonic())
-            except Compacted:
-                revision = await _load(client, view)
+        await follow(client, view, revision)
+
+
+async def follow(client: ApiClient, view: View, revision: int) -> None:
+    """Apply the changes after a revision, for ever."""
+    while True:
+        try:
+            async for change in watch_objects(client, ["Node", "Pod"], from_revision=revision):
+                view.apply(change, time.monotonic())
+        except Compacted:
+            # All objects come anew, as soon as a server answers.
+            view.nodes, view.pods, revision = {}, {}, 0
 
 
 def cropped(lines: Sequence[str], height: int) -> list[str]:
