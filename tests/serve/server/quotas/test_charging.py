@@ -299,3 +299,13 @@ async def test_a_namespace_without_quota_takes_the_ordinary_way(world: World) ->
     await seen(world.core)
     outcomes = await world.core.creator.create_many([pod("a"), pod("b")])
     assert all(isinstance(outcome, Entry) for outcome in outcomes)
+
+
+async def test_a_quota_that_limits_quotas_is_not_made_twice(world: World) -> None:
+    """The transaction would write it as a new object and as the one that is charged."""
+    assert await create(world.core, quota(resourcequotas="9")) == [""]
+    await seen(world.core)
+    assert await create(world.core, quota(resourcequotas="9"), quota("more", pods="1")) == [
+        'resourcequotas "limits" already exists',
+        "",
+    ]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from podsched.api.etcd_keys import name_in
@@ -30,7 +30,7 @@ from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.mutations import New, Outcome
 from podsched.serve.server.new_objects import NewObjects
-from podsched.serve.server.quotas.recount import QuotaIndex, UsageRecounter
+from podsched.serve.server.quotas.recount import QUOTA, QuotaIndex, UsageRecounter
 from podsched.v1.api_pb2 import Fence
 
 #: Max objects and bytes in a transaction: half of etcd's limits, so that other writes fit in.
@@ -243,7 +243,7 @@ def _take(queue: deque[_Waiting]) -> list[_Waiting]:
     return batch
 
 
-def _plan(quotas: Iterable[Entry], items: Sequence[_Waiting]) -> _Plan:
+def _plan(quotas: Collection[Entry], items: Sequence[_Waiting]) -> _Plan:
     """Decide in order which items fit, each with the quota left by those before it."""
     plan = _Plan([], [], [])
     balances: list[tuple[Entry, Balance]] = []
@@ -256,14 +256,19 @@ def _plan(quotas: Iterable[Entry], items: Sequence[_Waiting]) -> _Plan:
         except QuantityError as error:  # not written by an API server
             unusable = unusable_because(quota, error)
     charged: set[str] = set()
+    present = {entry.key for entry in quotas}
     for waiting in items:
-        usage = waiting.new.usage or Usage({})
+        new = waiting.new
+        if new.kind is QUOTA and new.key in present:
+            # To write it twice would fail the whole transaction.
+            plan.refused.append((waiting, errors.already_exists(QUOTA, name_in(new.key))))
+            continue
+        usage = new.usage or Usage({})
         concerned = [(entry, each) for entry, each in balances if each.concerns(usage.scopes)]
         why = unusable or excess_of([balance for _, balance in concerned], usage.amounts)
         if why:
-            new = waiting.new
-            name = name_in(new.key)
-            plan.refused.append((waiting, errors.forbidden(new.kind, name, why)))
+            error = errors.forbidden(new.kind, name_in(new.key), why)
+            plan.refused.append((waiting, error))
             continue
         plan.fitting.append(waiting)
         for entry, balance in concerned:
