@@ -30,6 +30,11 @@ def test_the_kubeconfig_has_the_token_the_address_and_the_authority() -> None:
     assert found["users"][0]["user"] == {"token": TOKEN}
 
 
+def test_an_authority_may_be_described_in_another_encoding() -> None:
+    found = node_files(_Flags(), URL, "# Autorité\nPEM".encode("latin-1"), TOKEN)
+    assert found["ca.crt"].endswith("\nPEM")
+
+
 def test_the_kubelet_asks_the_api_server_about_its_callers_and_for_its_certificates() -> None:
     found = kubelet_configuration(_Flags(directory="/d"))
     assert found["authentication"]["anonymous"] == {"enabled": False}

@@ -212,7 +212,8 @@ def node_files(given: _Flags, url: str, certificates: bytes, token: str) -> dict
     """Return the contents of a machine's files by name."""
     cluster = {"server": url, "certificate-authority-data": base64.b64encode(certificates).decode()}
     files = {
-        "ca.crt": certificates.decode(),
+        # Beside the certificates, a file may have words in any encoding.
+        "ca.crt": certificates.decode(errors="replace"),
         "bootstrap-kubeconfig": kubeconfig(cluster, {"token": token}),
         "kubelet.yaml": yaml.safe_dump(kubelet_configuration(given), sort_keys=False),
     }
