@@ -64,3 +64,47 @@ def test_only_a_job_with_indexes_has_rules_about_its_success() -> None:
     assert mistakes(successPolicy=rules, completionMode="NonIndexed") == ["spec.successPolicy"]
     assert mistakes(successPolicy={}) == ["spec.successPolicy.rules"]
     assert mistakes(successPolicy={"rules": [{}]}) == ["spec.successPolicy.rules[0]"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "wrong"),
+    [
+        ({"backoffLimitPerIndex": 1, "maxFailedIndexes": 5}, ""),
+        ({"maxFailedIndexes": 1}, "backoffLimitPerIndex"),
+        ({"backoffLimitPerIndex": 1, "maxFailedIndexes": 6}, "maxFailedIndexes"),
+        ({"parallelism": 100_001}, "parallelism"),
+        ({"completions": 100_001, "backoffLimitPerIndex": 1}, "maxFailedIndexes"),
+        (
+            {"completions": 100_001, "backoffLimitPerIndex": 1, "maxFailedIndexes": 10_001},
+            "maxFailedIndexes",
+        ),
+        (
+            {
+                "completions": 100_001,
+                "backoffLimitPerIndex": 1,
+                "maxFailedIndexes": 10_000,
+                "parallelism": 10_001,
+            },
+            "parallelism",
+        ),
+        ({"completionMode": "NonIndexed", "backoffLimitPerIndex": 1}, "backoffLimitPerIndex"),
+    ],
+)
+def test_indexes_may_fail_one_by_one_if_the_status_can_tell_them(
+    spec: dict[str, Any], wrong: str
+) -> None:
+    assert mistakes(**spec) == ([f"spec.{wrong}"] if wrong else [])
+
+
+def test_an_index_fails_by_a_rule_only_if_indexes_fail_one_by_one() -> None:
+    rule = {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [1]}}
+    policy = {"podReplacementPolicy": "Failed", "podFailurePolicy": {"rules": [rule]}}
+    assert mistakes(backoffLimitPerIndex=1, **policy) == []
+    assert mistakes(**policy) == ["spec.podFailurePolicy.rules[0].action"]
+
+
+def test_where_a_policy_judges_failed_pods_they_are_replaced_when_they_have_ended() -> None:
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1]}}
+    policy = {"podFailurePolicy": {"rules": [rule]}}
+    found = mistakes(podReplacementPolicy="TerminatingOrFailed", **policy)
+    assert found == ["spec.podReplacementPolicy"]

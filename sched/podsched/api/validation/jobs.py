@@ -36,7 +36,9 @@ _FIXED = (
     *("selector", "completion_mode", "pod_failure_policy", "success_policy", "managed_by"),
     "backoff_limit_per_index",
 )
-_MOST_INDEXES = 100_000
+#: Max pods and failed indexes at a time; fewer if more than so many indexes fail one by one.
+_MOST_INDEXES, _MOST_OF_MANY = 100_000, 10_000
+_OF_INDEXES = ("backoff_limit_per_index", "max_failed_indexes")
 _MOST_RULES, _MOST_CODES = 20, 255
 #: A CronJob's name begins the names of its jobs, which have eleven letters more.
 _MAX_CRON_NAME = 52
@@ -126,15 +128,13 @@ def _check_spec(at: Place, spec: o.JobSpec) -> None:
     at("completionMode").one_of(spec.completion_mode, _MODES)
     at("podReplacementPolicy").one_of(spec.pod_replacement_policy, _REPLACEMENTS)
     if spec.completion_mode == "Indexed":
-        if not spec.HasField("completions"):
-            reason = "when completion mode is Indexed"
-            at("completions").required(reason)
-        elif spec.parallelism > _MOST_INDEXES:
-            reason = "must be less than or equal to 100000 when completion mode is Indexed"
-            at("parallelism").invalid(spec.parallelism, reason)
-    elif spec.HasField("backoff_limit_per_index"):
-        reason = "requires indexed completion mode"
-        at("backoffLimitPerIndex").invalid(spec.backoff_limit_per_index, reason)
+        _check_indexed(at, spec)
+    else:
+        for name in filter(spec.HasField, _OF_INDEXES):
+            for each, value in at.fields([name], spec):
+                each.invalid(value, "requires indexed completion mode")
+    if spec.HasField("max_failed_indexes") and not spec.HasField("backoff_limit_per_index"):
+        at("backoffLimitPerIndex").required("when maxFailedIndexes is specified")
     validate_labels(at("template.metadata.labels"), spec.template.metadata.labels)
     check_template(at("template"), spec.template, *_POLICIES)
     if spec.HasField("pod_failure_policy"):
@@ -142,8 +142,30 @@ def _check_spec(at: Place, spec: o.JobSpec) -> None:
             reason = 'only "Never" is supported when podFailurePolicy is specified'
             at("template.spec.restartPolicy").invalid(spec.template.spec.restart_policy, reason)
         _check_failure_policy(at("podFailurePolicy.rules"), spec)
+        if spec.pod_replacement_policy != "Failed":
+            at("podReplacementPolicy").one_of(spec.pod_replacement_policy, ("Failed",))
     if spec.HasField("success_policy"):
         _check_success_policy(at("successPolicy"), spec)
+
+
+def _check_indexed(at: Place, spec: o.JobSpec) -> None:
+    """Check the numbers of a Job with indexes: its status lists those that have failed."""
+    if not spec.HasField("completions"):
+        at("completions").required("when completion mode is Indexed")
+    failed = spec.HasField("max_failed_indexes")
+    if failed and spec.completions < spec.max_failed_indexes:
+        reason = "must be less than or equal to completions"
+        at("maxFailedIndexes").invalid(spec.max_failed_indexes, reason)
+    limit, reason = _MOST_INDEXES, " when completion mode is Indexed"
+    if spec.completions > _MOST_INDEXES and spec.HasField("backoff_limit_per_index"):
+        limit = _MOST_OF_MANY
+        reason = f" when completions are above {_MOST_INDEXES} and used with backoff limit per index"
+        if not failed:
+            must = f"must be specified when completions is above {_MOST_INDEXES}"
+            at("maxFailedIndexes").required(must)
+    for each, value in at.fields(("parallelism", "max_failed_indexes"), spec):
+        if value > limit:
+            each.invalid(value, f"must be less than or equal to {limit}{reason}")
 
 
 def _check_failure_policy(at: Place, spec: o.JobSpec) -> None:
@@ -152,6 +174,8 @@ def _check_failure_policy(at: Place, spec: o.JobSpec) -> None:
     for each, rule in at.each(spec.pod_failure_policy.rules, _MOST_RULES):
         each("action").one_of(rule.action, _ACTIONS)
         each("action").present(rule.action, f"valid values: {', '.join(_ACTIONS)}")
+        if rule.action == "FailIndex" and not spec.HasField("backoff_limit_per_index"):
+            each("action").invalid(rule.action, "requires the backoffLimitPerIndex to be set")
         codes = rule.on_exit_codes
         if rule.HasField("on_exit_codes") == bool(rule.on_pod_conditions):
             each.invalid("", "specifying one of OnExitCodes and OnPodConditions is required")
