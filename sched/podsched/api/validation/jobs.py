@@ -159,7 +159,9 @@ def _check_indexed(at: Place, spec: o.JobSpec) -> None:
     limit, reason = _MOST_INDEXES, " when completion mode is Indexed"
     if spec.completions > _MOST_INDEXES and spec.HasField("backoff_limit_per_index"):
         limit = _MOST_OF_MANY
-        reason = f" when completions are above {_MOST_INDEXES} and used with backoff limit per index"
+        reason = (
+            f" when completions are above {_MOST_INDEXES} and used with backoff limit per index"
+        )
         if not failed:
             must = f"must be specified when completions is above {_MOST_INDEXES}"
             at("maxFailedIndexes").required(must)
