@@ -108,3 +108,17 @@ def test_where_a_policy_judges_failed_pods_they_are_replaced_when_they_have_ende
     policy = {"podFailurePolicy": {"rules": [rule]}}
     found = mistakes(podReplacementPolicy="TerminatingOrFailed", **policy)
     assert found == ["spec.podReplacementPolicy"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "good"),
+    [
+        ({"succeededCount": 5}, True),
+        ({"succeededCount": 6}, False),
+        ({"succeededCount": 4, "succeededIndexes": "0,2-4"}, True),
+        ({"succeededCount": 5, "succeededIndexes": "0,2-4"}, False),
+    ],
+)
+def test_no_more_indexes_have_to_succeed_than_there_are(rule: dict[str, Any], good: bool) -> None:
+    found = mistakes(successPolicy={"rules": [rule]})
+    assert found == ([] if good else ["spec.successPolicy.rules[0].succeededCount"])

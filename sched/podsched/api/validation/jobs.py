@@ -201,13 +201,19 @@ def _check_success_policy(at: Place, spec: o.JobSpec) -> None:
     rules = spec.success_policy.rules
     at("rules").present(rules, "at least one rules must be specified")
     for each, rule in at("rules").each(rules, _MOST_RULES):
+        most, of = spec.completions, "the number of specified completions"
         if rule.HasField("succeeded_indexes"):
             if not _are_indexes(rule.succeeded_indexes, spec.completions):
                 reason = "must be indexes below completions in ascending order, such as 0,2-4"
                 each("succeededIndexes").invalid(rule.succeeded_indexes[:100], reason)
+                continue
+            most, of = _number_of(rule.succeeded_indexes), "the number of specified indexes"
         elif not rule.HasField("succeeded_count"):
             each.required("at least one of succeededCount or succeededIndexes must be specified")
         each("succeededCount").least(rule.succeeded_count)
+        if rule.succeeded_count > most:
+            reason = f"must be less than or equal to {most} ({of})"
+            each("succeededCount").invalid(rule.succeeded_count, reason)
 
 
 def _are_indexes(text: str, below: int) -> bool:
@@ -218,6 +224,12 @@ def _are_indexes(text: str, below: int) -> bool:
         return False
     indexes = [int(index) for index in re.split("[-,]", text)]
     return indexes[-1] < below and all(one < other for one, other in pairwise(indexes))
+
+
+def _number_of(text: str) -> int:
+    """Return how many indexes a list of indexes and intervals has."""
+    spans = (part.partition("-") for part in text.split(",") if part)
+    return sum(int(last or first) - int(first) + 1 for first, _, last in spans)
 
 
 # ------------------------------------------------------------------ schedules
