@@ -13,7 +13,7 @@ from podsched.api.objects import AnyObject
 from podsched.api.reasons import StatusCode
 from podsched.cli.objects import Writer
 from podsched.cli.options import DryRun
-from podsched.serve.client.errors import AlreadyExists, Forbidden
+from podsched.serve.client.errors import AlreadyExists, Forbidden, TooLarge
 from podsched.serve.server.patching import patched
 from podsched.v1.api_pb2 import JSON_MERGE_PATCH, STRATEGIC_MERGE_PATCH, BatchResult
 from support.command_client import CommandClient
@@ -66,6 +66,30 @@ async def test_what_others_have_filled_into_a_container_stays(kind: str, path: s
     writer = Writer(client, lambda: None, DryRun.NONE)
     await writer.apply([made({})])
     assert client.stored == stored
+
+
+async def test_an_object_that_is_too_large_keeps_no_other_from_being_created(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Small:
+        """A server that takes at most four MiB at once."""
+
+        async def create(self, message: AnyObject, *, dry_run: bool) -> AnyObject:
+            await self.create_many([message], dry_run=dry_run)
+            return message
+
+        async def create_many(self, items: list[AnyObject], *, dry_run: bool) -> Any:
+            if sum(item.ByteSize() for item in items) > 4 << 20:
+                raise TooLarge("too large")
+            return [BatchResult() for _ in items]
+
+    huge = pod("huge")
+    huge.metadata.annotations["a"] = "x" * (5 << 20)
+    client: Any = Small()
+    await Writer(client, lambda: None, DryRun.NONE).create([pod("a"), huge, pod("b")])
+    told = capsys.readouterr()
+    assert told.out.splitlines() == ["pod/a created", "pod/b created"]
+    assert told.err.splitlines() == ["error: pod/huge: too large"]
 
 
 @pytest.mark.looptime

@@ -152,7 +152,8 @@ def _batches(objects: Sequence[AnyObject]) -> Iterator[list[AnyObject]]:
     keys: set[str] = set()
     for message in objects:
         alone = not message.metadata.name
-        full = len(batch) == _BATCH_OBJECTS or size > _BATCH_BYTES
+        # An object that is too large for a call is alone, and takes no other one with it.
+        full = len(batch) == _BATCH_OBJECTS or size + message.ByteSize() > _BATCH_BYTES
         twice = object_key(message) in keys
         if batch and (alone or full or twice or type(message) is not type(batch[0])):
             yield batch
