@@ -238,6 +238,17 @@ def test_pods_that_share_a_claim_do_not_write_its_binding_twice(storage: str) ->
     assert asked(made, rest).ok
 
 
+def test_a_volume_stays_reserved_for_the_other_pod_that_shares_the_claim() -> None:
+    made = world(claim("c"), claim("d"), volume("v"))
+    first, second, other = made.pod("p", "c"), made.pod("q", "c"), made.pod("r", "d")
+    reserve(made, first, "a")
+    reserve(made, second, "a")
+    made.binding.unreserve(made.state, second, "a")
+    assert set(made.rejected(made.binding, other)) == {"a", "b"}
+    made.binding.unreserve(made.state, first, "a")
+    assert made.rejected(made.binding, other) == {}
+
+
 @pytest.mark.parametrize("storage", ["local", "dyn"])
 def test_a_claim_that_a_pod_mounts_twice_is_bound_once(storage: str) -> None:
     made = world(claim("c", storage_class=storage), volume("v"), volume("w"))

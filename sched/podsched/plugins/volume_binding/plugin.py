@@ -282,7 +282,7 @@ class VolumeBinding:
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         reserved = self._reserved.pop(pod.uid, None)
         if reserved is not None:
-            reserved.restore(self._handle.cluster)
+            reserved.restore(self._handle.cluster, self._reserved.values())
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         return SUCCESS if pod.uid in self._reserved else SKIP

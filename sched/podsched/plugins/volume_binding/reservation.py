@@ -15,7 +15,7 @@ the provisioner fails on that node, it removes the annotation, so that another n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,13 +86,16 @@ class Reservation:
     static: tuple[StaticBinding, ...]
     dynamic: tuple[Provisioning, ...]
 
-    def restore(self, cluster: ClusterView) -> None:
-        """Withdraw the assumptions."""
-        for binding in self.static:
-            cluster.assumed(VOLUME).restore("", binding.base.metadata.name)
-        for claim in self.dynamic:
-            meta = claim.base.metadata
-            cluster.assumed(CLAIM).restore(meta.namespace, meta.name)
+    def objects(self) -> set[tuple[str, str, str]]:
+        """Return kind, namespace and name of the objects that are assumed."""
+        volumes = {(VOLUME, "", binding.base.metadata.name) for binding in self.static}
+        metas = (claim.base.metadata for claim in self.dynamic)
+        return volumes | {(CLAIM, meta.namespace, meta.name) for meta in metas}
+
+    def restore(self, cluster: ClusterView, others: Iterable[Reservation]) -> None:
+        """Withdraw the assumptions, but for those that pods with the same claim have made, too."""
+        for kind, namespace, name in self.objects().difference(*(o.objects() for o in others)):
+            cluster.assumed(kind).restore(namespace, name)
 
     def patches(self, cluster: ClusterView) -> tuple[ObjectPatch, ...]:
         """Return the patches to write, each only for the resource version that was decided on.
