@@ -24,6 +24,7 @@ from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2
 from podsched.v1.frames_pb2 import RawWatchResponse
 from support.dying_binder import DyingBinder
+from support.extender_world import ScriptedExtender
 from support.term_world import WALL, TermWorld, world_of_nodes
 
 pytestmark = pytest.mark.looptime
@@ -663,3 +664,28 @@ async def _leaders_die(data: st.DataObject) -> None:
         pods = [pod for pod in cluster.objects("Pod") if isinstance(pod, Pod)]
         if gone and not any(pod.spec.node_name == gone for pod in pods):
             cluster.delete("Node", gone)
+
+
+async def test_a_gang_whose_extender_fails_to_bind_a_member_is_bound_at_its_next_try() -> None:
+    """The next try may ask for the member before the end of the first one is noticed."""
+    script = ScriptedExtender()
+    extender = {"urlPrefix": "http://binds", "bindVerb": "bind"}
+    world = TermWorld(extenders=[extender], connect=lambda _: script)
+    world.node("n1", cpu="4")
+    failures = ["not now", "nor now"]
+
+    def bind(args: dict[str, Any]) -> dict[str, Any]:
+        if failures and args["PodName"] == "a":
+            return {"Error": failures.pop()}
+        pod = world.stored(args["PodName"])
+        pod.spec.node_name = args["Node"]
+        world.cluster.update(pod)
+        return {}
+
+    script.answers["bind"] = bind
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(60)
+        assert not world.ended.done()
+    assert bound(world) == ["a", "b"]
+    assert conditions(world) == STARTED

@@ -59,7 +59,8 @@ class ExtenderBindings:
         self._changes = changes
         self._after_trial = after_trial
         self._calls = TaskSet("extenders that bind")
-        self._asked: dict[str, _Asked] = {}
+        #: Not by uid: a pod may be asked for again before the end of the last try is noticed.
+        self._asked: dict[Assignment, _Asked] = {}
         #: A revision that includes the bindings that ``ask_again`` has found.
         self.revision = 0
 
@@ -71,7 +72,7 @@ class ExtenderBindings:
         """Let an extender bind a pod; ``outcome`` waits for the result."""
         pod = assignment.pod
         call = self._calls.start(_call(client, assignment), f"extender binds {pod.key}")
-        self._asked[pod.uid] = _Asked(assignment, call)
+        self._asked[assignment] = _Asked(assignment, call)
 
     async def outcome(self, client: ExtenderClient, assignment: Assignment) -> Status:
         """Return SUCCESS when the pod is bound, SKIP if an ignorable extender failed, or an error.
@@ -80,7 +81,7 @@ class ExtenderBindings:
         """
         pod = assignment.pod
         # The term may end while the extender binds; ``ask_again`` then needs the outcome.
-        failure = await asyncio.shield(self._asked[pod.uid].call)
+        failure = await asyncio.shield(self._asked[assignment].call)
         await self._after_trial.wait()
         if failure is not None:
             if not client.config.ignorable:
@@ -115,7 +116,7 @@ class ExtenderBindings:
 
     def settled(self, assignment: Assignment) -> None:
         """Note that the outcome of an assignment is known."""
-        del self._asked[assignment.pod.uid]
+        del self._asked[assignment]
 
     async def ask_again(self) -> None:
         """Find out the outcomes of bindings that were in progress when the term ended."""
