@@ -24,7 +24,7 @@ def test_events_are_those_of_an_object_with_its_kind(sched: Commands, subject: s
 def test_an_event_that_expires_is_not_shown_again(
     sched: Commands, in_memory: CommandClient
 ) -> None:
-    async def watched(_: v1.WatchRequest) -> AsyncIterator[RawWatchResponse]:
+    async def watched(request: v1.WatchRequest) -> AsyncIterator[RawWatchResponse]:
         event = Event(type="Normal", reason="Started")
         event.metadata.name, event.metadata.resource_version = "web.1", "10"
         for kind in (v1.ADDED, v1.DELETED):
