@@ -11,11 +11,10 @@ from typing import Annotated
 
 import typer
 
-from podsched.api.objects import Lease
+from podsched.api.objects import Lease, seconds_of
 from podsched.app.leader_requests import (
     HAND_OVER,
     REASON,
-    age_by_wall_clock,
     name_of,
     pause_name,
     standbys,
@@ -59,11 +58,13 @@ async def _transfer(client: ApiClient, lock: str, to: str) -> str:
     if to and to in (leader, name_of(leader)):
         return f"{leader} is the leader already."
     leases = await replica_leases(client)
-    found = [s.identity for s in standbys(leases, lock, age_by_wall_clock)]
-    successor = chosen(found, to)
     own = next((lease for lease in leases if lease.spec.holder_identity == leader), None)
     if own is None:
         fail(f"{leader} has not published its state: it may be starting, or dead", FAILED)
+    # Compared with the leader's last sign of life, not with the clock of this machine.
+    renewed = seconds_of(own.spec.renew_time)
+    found = standbys(leases, lock, lambda lease: renewed - seconds_of(lease.spec.renew_time))
+    successor = chosen([standby.identity for standby in found], to)
     patch = {"metadata": {"annotations": {HAND_OVER: f"{successor} {time.time():.6f}"}}}
     await client.patch("Lease", own.metadata.name, patch, NAMESPACE)
     return await _wait_for(client, lock, leader, successor)
