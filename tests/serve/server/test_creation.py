@@ -16,6 +16,7 @@ from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.settings import ServerSettings
+from podsched.serve.store.protocol import GetResult
 from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import budget, node, pod
@@ -155,6 +156,26 @@ async def test_a_long_search_for_free_addresses_lets_others_on_in_between(
     assert all(isinstance(outcome, Entry) for outcome in outcomes)
     assert seen.count("search") > len(items)
     assert "search search search" not in " ".join(seen)
+
+
+async def test_a_batch_asks_once_for_what_other_servers_have_written(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not once for each pod that names a class which does not exist."""
+    asked: list[str] = []
+    get = world.store.get
+
+    async def counted(key: str, *, revision: int | None = None) -> GetResult:
+        asked.append(key)
+        return await get(key, revision=revision)
+
+    monkeypatch.setattr(world.store, "get", counted)
+    items = [pod(f"pod-{number}") for number in range(50)]
+    for item in items:
+        item.spec.priority_class_name = "none"
+    outcomes = await world.core.creator.create_many(items)
+    assert all("no PriorityClass" in str(outcome) for outcome in outcomes)
+    assert len(asked) == 1
 
 
 async def test_a_dry_run_stores_nothing(world: World) -> None:

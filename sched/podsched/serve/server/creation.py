@@ -12,7 +12,7 @@ Events are attached to leases, by which etcd deletes them, and new ones replace 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -33,6 +33,7 @@ from podsched.api.owners import CONTROLLED_KINDS, OWN_KINDS
 from podsched.api.priorities import system_priority_classes
 from podsched.api.reasons import StatusReason
 from podsched.api.trace_context import annotate
+from podsched.serve.server import errors
 from podsched.serve.server.access.bootstrap_policy import bootstrap_policy
 from podsched.serve.server.access.object_checks import check_creation, check_new
 from podsched.serve.server.admission import admit_new, encoded
@@ -85,6 +86,29 @@ class _Item(NamedTuple):
     taken: frozenset[str] = frozenset()
 
 
+class _Batch:
+    """What the objects of one call share."""
+
+    def __init__(self, refresh: Callable[[], Awaitable[None]]) -> None:
+        """refresh: waits until the cache shows all writes of other servers; raises ApiError."""
+        #: The new namespaces so far, which later objects may use.
+        self.namespaces: set[str] = set()
+        self._refresh = refresh
+        self._refreshed = False
+        self._error: ApiError | None = None
+
+    async def refresh(self) -> None:
+        """Wait until the cache shows what was written before the call. Raises ApiError.
+
+        Once is enough for all objects.
+        """
+        if not self._refreshed:
+            self._error = await errors.awaited(self._refresh())
+            self._refreshed = True
+        if self._error is not None:
+            raise self._error
+
+
 class Creator:
     """Creates objects of any kind. Methods raise ApiError if a call fails as a whole.
 
@@ -130,19 +154,19 @@ class Creator:
     ) -> list[Outcome]:
         """Return the outcomes of creating objects, without storing them."""
         outcomes: list[Outcome] = []
-        in_batch: set[str] = set()
+        batch = _Batch(self._sources.refresh)
         for message in messages:
             try:
                 if isinstance(message, ApiError):
                     raise message
-                await self._check(message, in_batch)
+                await self._check(message, batch)
                 new = self._admitted(message, 0, of_kubernetes)
                 await self._quotas.check(new)
             except ApiError as error:
                 outcomes.append(error)
                 continue
             if new.kind is NAMESPACE:
-                in_batch.add(new.key)
+                batch.namespaces.add(new.key)
             outcomes.append(Entry(new.kind, new.key, new.value, 0, 0))
         return outcomes
 
@@ -163,11 +187,10 @@ class Creator:
             return await self._dry_run(messages, of_kubernetes)
         outcomes: list[Outcome | None] = []
         items: list[_Item] = []
-        #: New namespaces of this batch, which its later objects may use.
-        in_batch: set[str] = set()
+        batch = _Batch(self._sources.refresh)
         work = Work()
         for index, message in enumerate(messages):
-            found = await self._admitted_or_error(index, message, in_batch, of_kubernetes)
+            found = await self._admitted_or_error(index, message, batch, of_kubernetes)
             if isinstance(found, ApiError):
                 outcomes.append(found)
             else:
@@ -176,7 +199,7 @@ class Creator:
             if work.turn_is_over:
                 await work.give_way()
         work.end()
-        await self._namespaces.create_missing((item.new for item in items), in_batch)
+        await self._namespaces.create_missing((item.new for item in items), batch.namespaces)
         items = _with_room(self._expiry, items)
         await self._store(items, outcomes, fence)
         await self._sources.settle(outcomes)
@@ -224,16 +247,13 @@ class Creator:
             items = retries
 
     async def _admitted_or_error(
-        self, index: int, message: AnyObject | ApiError, in_batch: set[str], of_kubernetes: bool
+        self, index: int, message: AnyObject | ApiError, batch: _Batch, of_kubernetes: bool
     ) -> _Item | ApiError:
-        """Check and admit one object of a batch; return its write, or the error as its outcome.
-
-        in_batch: names of the batch's new namespaces so far; the name of a new one is added.
-        """
+        """Check and admit one object of a batch; return its write, or the error as its outcome."""
         if isinstance(message, ApiError):
             return message
         try:
-            await self._check(message, in_batch)
+            await self._check(message, batch)
             lease = 0
             if isinstance(message, Event):
                 self._event_rates.admit(message)
@@ -242,18 +262,18 @@ class Creator:
         except ApiError as error:
             return error
         if new.kind is NAMESPACE:
-            in_batch.add(new.key)
+            batch.namespaces.add(new.key)
         kept = message.metadata.generate_name or isinstance(message, Service)
         return _Item(index, new, message if kept else None)
 
-    async def _check(self, message: AnyObject, in_batch: Container[str]) -> None:
+    async def _check(self, message: AnyObject, batch: _Batch) -> None:
         """Raise ApiError if the caller or the object's namespace does not permit its creation."""
         kind = kind_of(message)
         check_creation(kind, message)
         if not self._namespaces.accepts(kind, message):
-            await self._namespaces.check(kind, message, in_batch)
+            await self._namespaces.check(kind, message, batch.namespaces, batch.refresh)
         if not self._sources.has_all_for(message):
-            await self._sources.refresh()
+            await batch.refresh()
 
     def _admitted(self, message: AnyObject, lease: int, of_kubernetes: bool) -> New:
         """Complete and validate a new object, and return it serialized. Raises ApiError."""

@@ -14,7 +14,7 @@ removes it, and a second deletion has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 
 from podsched.api.conditions import is_terminating
 from podsched.api.defaulting import NAMESPACE_TERMINATING, default_object
@@ -73,14 +73,21 @@ class Namespaces:
             return True
         return self._states().get(message.metadata.namespace or DEFAULT_NAMESPACE, False)
 
-    async def check(self, kind: Kind, message: AnyObject, in_batch: Container[str]) -> None:
+    async def check(
+        self,
+        kind: Kind,
+        message: AnyObject,
+        in_batch: Container[str],
+        refresh: Callable[[], Awaitable[None]],
+    ) -> None:
         """Raise ApiError if the namespace is terminating, or missing and required.
 
-        in_batch: names of the namespaces that the object's batch creates.
+        in_batch: names of the namespaces that the object's batch creates. refresh: waits until the
+        cache shows all writes before the call.
         """
         name = message.metadata.namespace or DEFAULT_NAMESPACE
         if self._required and name not in in_batch:
-            await self.require(name)
+            await self.require(name, refresh)
         if self._states().get(name) is False:
             why = f"unable to create new content in namespace {name} because it is being terminated"
             error = errors.forbidden(kind, message.metadata.name, why)
@@ -88,11 +95,14 @@ class Namespaces:
             error.violations = (Violation("metadata.namespace", cause, "NamespaceTerminating"),)
             raise error
 
-    async def require(self, name: str) -> None:
+    async def require(
+        self, name: str, refresh: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         """Raise ApiError NOT_FOUND for a namespace that does not exist."""
         if name in self._states():
             return
-        await self._reflector.wait_until_fresh()  # another server may have just created it
+        # Another server may have just created it.
+        await (refresh or self._reflector.wait_until_fresh)()
         if name not in self._states():
             raise errors.not_found(NAMESPACE, name)
 
