@@ -9,8 +9,11 @@ import pytest
 
 from podsched.api.objects import PodGroup
 from podsched.decide.decision import Decision
+from podsched.decide.pod_group_members import GroupMembers
 from podsched.framework.plugin import PermitResult
+from podsched.framework.pod_groups import GroupTrial
 from podsched.framework.status import SUCCESS, Code, Status, error, unschedulable
+from podsched.lib.event_loop import Turn
 from support.term_world import TermWorld, world_of_nodes
 
 pytestmark = pytest.mark.looptime
@@ -79,6 +82,28 @@ async def test_a_gang_that_fits_is_bound_as_a_whole_in_one_call() -> None:
         await members_and_wait(world, "a", "b", "c", "d")
         assert bound(world) == ["a", "b", "c", "d"]
         assert condition(world) == ("True", "Scheduled", "")
+        world.check()
+
+
+async def test_a_gang_is_decided_again_if_a_node_of_it_goes_during_the_decision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    add, gone = GroupMembers.add, list[str]()
+
+    def add_and_remove_node(of: GroupMembers, trial: GroupTrial, decision: Decision) -> bool:
+        if not gone:
+            gone.append(decision.node_name)
+            world.cluster.delete("Node", decision.node_name)
+        return add(of, trial, decision)
+
+    monkeypatch.setattr(GroupMembers, "add", add_and_remove_node)
+    monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
+    world = world_of_nodes(n1="1", n2="1", n3="1")
+    async with world.running():
+        group(world, min_count=2)
+        await members_and_wait(world, "a", "b", cpu="1", seconds=5)
+        assert {*world.nodes_of("a", "b"), *gone} == {"n1", "n2", "n3"}
+        assert [world.events(name, "FailedScheduling") for name in "ab"] == [[], []]
         world.check()
 
 

@@ -141,7 +141,7 @@ class GroupDeciding(TermPart):
         results: Callable[[], Sequence[GroupDecision]],
         beside: Beside,
     ) -> bool:
-        """Run an attempt in a trial; keep the trial unless a placed member has gone meanwhile.
+        """Run an attempt in a trial; keep it unless a placed member or its node has gone meanwhile.
 
         ``results`` returns the decision for each group. Return whether the trial is kept.
         """
@@ -181,7 +181,7 @@ class GroupDeciding(TermPart):
                     trial.delete(CLAIM, claim.metadata.namespace, claim.metadata.name)
                 trial.commit()
                 return True
-            # Members went while other tasks ran; the others may not be enough.
+            # Members or nodes went while other tasks ran; the others may not be enough.
             for assignment in reversed(self.assignments.values()):
                 run_unreserve(runtime, assignment)
             self.assignments = {}
@@ -249,10 +249,12 @@ class GroupDeciding(TermPart):
                 assignment.tolerations = chosen.tolerations(pod)
 
     def _is_there(self, decision: Decision) -> bool:
-        """Whether a placed member still exists and has no node."""
+        """Whether a placed member still exists without a node, and the node where it is placed."""
         pod = decision.queued.info
         known = self._cluster.pods.get(pod.key)
-        return known is not None and known.uid == pod.uid and not known.pod.spec.node_name
+        if known is None or self._cluster.nodes.row_of(decision.node_name) is None:
+            return False
+        return known.uid == pod.uid and not known.pod.spec.node_name
 
 
 def _of_members(
