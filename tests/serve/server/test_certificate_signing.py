@@ -414,6 +414,22 @@ async def test_a_request_fails_under_an_authority_that_has_expired_and_the_signe
     assert states(item) == ["Approved", "Failed"]
 
 
+async def test_no_node_is_looked_at_while_all_requests_are_decided(
+    signing: Signing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests stay for an hour, and nodes change all the time."""
+    await signing.make_token()
+    issued(await signing.ask(BOOTSTRAP))
+    read: list[object] = []
+
+    async def read_addresses(turn: object) -> None:
+        read.append(turn)
+
+    monkeypatch.setattr(signing.signer, "_read_addresses", read_addresses)
+    await signing.look()
+    assert not read
+
+
 @pytest.mark.looptime
 async def test_a_request_is_looked_at_again_when_its_requester_gets_the_right(
     signing: Signing,

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import CertificateSigningRequest, Node, seconds_of, timestamp
+from podsched.api.objects import AnyObject, CertificateSigningRequest, Node, seconds_of, timestamp
 from podsched.api.reasons import StatusCode
 from podsched.api.validation.certificates import APPROVED, DENIED, FAILED
 from podsched.lib.certificate_error import CertificateError
@@ -129,8 +129,10 @@ class CertificateSigner:
     async def handle_all(self) -> bool:
         """Approve and sign what can be; return whether nothing has failed."""
         turn, good = Turn(), True
-        await self._read_addresses(turn)
-        for entry in list(self._cache.objects(REQUESTS).values()):
+        waiting = [each for each in self._cache.objects(REQUESTS).values() if _waits(each.message)]
+        if waiting:
+            await self._read_addresses(turn)
+        for entry in waiting:
             item = entry.message
             if isinstance(item, CertificateSigningRequest) and self._has_work(item):
                 good = await self._change(entry, self._handled) and good
@@ -180,12 +182,8 @@ class CertificateSigner:
         return True
 
     def _has_work(self, item: CertificateSigningRequest) -> bool:
-        if item.spec.signer_name not in _USAGES or item.status.certificate:
-            return False
-        types = {condition.type for condition in item.status.conditions}
-        if types & {DENIED, FAILED}:
-            return False
-        return APPROVED in types or self._refusal(item) == ""
+        approved = any(condition.type == APPROVED for condition in item.status.conditions)
+        return _waits(item) and (approved or self._refusal(item) == "")
 
     def _handled(self, entry: Entry) -> Step | None:
         """Return the step that approves and signs a request; None if there is nothing to do."""
@@ -277,6 +275,14 @@ class CertificateSigner:
             if others := nodes - {name}:
                 return f"{address} is an address of node {min(others)} too"
         return ""
+
+
+def _waits(item: AnyObject) -> bool:
+    """Return whether an object is a request to one of the signers here, and is not decided."""
+    if not isinstance(item, CertificateSigningRequest) or item.spec.signer_name not in _USAGES:
+        return False
+    types = {condition.type for condition in item.status.conditions}
+    return not (item.status.certificate or types & {DENIED, FAILED})
 
 
 def _form_problem(signer: str, request: SigningRequest, usages: set[str]) -> str:
