@@ -53,8 +53,12 @@ def worth_searching(pods: Sequence[PodInfo]) -> bool:
 
 def greedy_is_exact(runtime: ProfileRuntime, pods: Sequence[PodInfo]) -> bool:
     """Return whether no placement exists if a greedy pass has found none."""
-    claims = (volume.HasField("persistent_volume_claim") for volume in pods[0].cls.spec.volumes)
-    return _are_interchangeable(pods) and not runtime.reads_whole_pods and not any(claims)
+    spec = pods[0].cls.spec
+    # A claim that several share is bound to the node of the first, where the others may not fit.
+    claims = (volume.HasField("persistent_volume_claim") for volume in spec.volumes)
+    if spec.resource_claims or any(claims):
+        return False
+    return _are_interchangeable(pods) and not runtime.reads_whole_pods
 
 
 def _are_interchangeable(pods: Sequence[PodInfo]) -> bool:
