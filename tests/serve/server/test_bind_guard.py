@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from podsched.api.etcd_keys import BOUND, SCHEDULERS, term_key
+from podsched.api.etcd_keys import BOUND, SCHEDULERS, object_key, term_key
 from podsched.api.kinds import KINDS
 from podsched.serve.server.bind_guard import UNLOCKED
 from podsched.serve.server.core import ServerCore
@@ -265,6 +265,25 @@ async def test_a_leader_notices_what_was_bound_without_a_lock(world: World) -> N
     assert await bind(world, fence, "c", "worker-1", seen) == "CONFLICT"
     assert await bind(world, fence, "d", "worker-2", seen) == "bound"
     assert await bind(world, fence, "e", "worker-1", await revision(world)) == "bound"
+
+
+async def test_what_was_bound_without_a_lock_to_a_node_just_created_is_noticed(
+    world: World,
+) -> None:
+    """The API server that binds it may not know the node yet."""
+    fence = await new_term(world, LOCK)
+    await bind_as_kubernetes(world, "theirs", "worker-1")
+    await bind(world, fence, "a", "worker-1", await revision(world))
+    await world.core.creator.create(pod("more-of-theirs"))
+    known = (await world.store.get(object_key(_NODE, "worker-1"))).kv
+    assert known is not None
+    key = object_key(_NODE, "worker-3")
+    value = known.value.replace(b"worker-1", b"worker-3")
+    seen = (await world.store.txn([], [Put(key, value)])).revision
+    assert world.core.cache.get(_NODE, "worker-3") is None
+    request = v1.Binding(namespace="default", name="more-of-theirs", node_name="worker-3")
+    await world.core.pods.bind_like_kubernetes(request, {})
+    assert await bind(world, fence, "b", "worker-3", seen) == "CONFLICT"
 
 
 async def test_who_binds_without_a_lock_is_noticed_for_good(world: World) -> None:

@@ -113,6 +113,9 @@ class PodOperations:
         now = timestamp(self._now(), whole=True)
         if not dry_run:
             await self._guard.admit(None)
+        if self._cache.get(NODE, binding.node_name) is None:
+            # It may have just been created through another server.
+            await self._reflector.wait_until_fresh()
         node_known = self._cache.get(NODE, binding.node_name) is not None
 
         def add_labels(pod: Pod) -> None:
