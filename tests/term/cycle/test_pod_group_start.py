@@ -484,6 +484,32 @@ async def test_members_that_are_bound_but_not_seen_with_their_nodes_yet_are_take
         world.check()
 
 
+async def test_a_member_at_permit_does_not_count_for_a_gang_whose_bindings_have_failed() -> None:
+    world = world_of_nodes(n1="4")
+    DyingBinder(world).refused = {"b"}
+    waits_at_permit(world, "late")
+    patch_many = world.cluster.patch_many
+
+    async def slow(patches: Any, *, fence: api_pb2.Fence | None = None) -> Results:
+        await asyncio.sleep(0.5)
+        return await patch_many(patches, fence=fence)
+
+    world.cluster.patch_many = slow  # type: ignore[method-assign]
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(0.2)
+        add(world, "late")
+        await asyncio.sleep(5)
+        world.script.on_permit = lambda pod: PermitResult(
+            unschedulable("not this one") if pod.name == "late" else SUCCESS
+        )
+        for pod in world.state.waiting:
+            pod.reject("Script", "not this one")
+        await asyncio.sleep(5)
+        assert bound(world) == []
+        world.check()
+
+
 async def test_members_that_were_evicted_are_forgotten_once_they_are_gone() -> None:
     world = world_of_nodes(n1="4")
     binder = DyingBinder(world)

@@ -34,7 +34,7 @@ from podsched.telemetry.logs import get_logger
 from podsched.term.cycle.binding_cycle import BindingCycle
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import TermPart, TermParts
-from podsched.term.cycle.pod_group_taking_back import TakingBack
+from podsched.term.cycle.pod_group_taking_back import MESSAGE_TAKEN_BACK, TakingBack
 from podsched.term.writes.bind_queue import Assignment
 
 REASON_OTHER_FAILED: Final = "another pod of the pod group was rejected: {}"
@@ -185,8 +185,8 @@ class GroupStarts(TermPart):
         self._taking_back = taking_back
         #: By uid, the members that wait for the other members of their starts.
         self.ready = binding.waiting.ready
-        #: By key, the first start of a gang until it is bound: the members of later ones count on
-        #: it, and would be left alone if it were given up.
+        #: By key, the first start of a gang until it is over: the members of later ones count on
+        #: it, and would be left alone if it were given up or taken back.
         self._starting: dict[str, GroupStart] = {}
         #: By key, the starts that wait until the group's record is written.
         self._recording: dict[str, list[GroupStart]] = {}
@@ -223,7 +223,7 @@ class GroupStarts(TermPart):
             self.ready.pop(assignment.pod.uid, None)
 
     def followers_of(self, start: GroupStart) -> list[GroupStart]:
-        """Return the starts that have waited for a start that is bound or given up now."""
+        """Return the starts that have waited for a start that is over."""
         if self._starting.get(start.group.key) is start:
             del self._starting[start.group.key]
         followers, start.followers = start.followers, []
@@ -238,9 +238,6 @@ class GroupStarts(TermPart):
         # Set only now: members that were undone before have no binding, so they must not count.
         start.unbound = len(start.members)
         self._bind_recorded(start)
-        for follower in self.followers_of(start):
-            if follower.members and not follower.undecided:
-                self.bind(follower)
 
     def _bind_recorded(self, start: GroupStart) -> None:
         key = start.group.key
@@ -287,16 +284,21 @@ class GroupStarts(TermPart):
 
     def start_over(self, start: GroupStart) -> None:
         """Find out whether the group of a start that has ended is partly bound."""
-        group, key = start.group, start.group.key
-        if not self._is_incomplete(key):
-            return
-        started = self._taking_back.has_started(group)
-        self._taking_back.start_ended(key, started=started)
-        if started:
-            self._group_outcomes.binding_ended(group, SUCCESS)
-            return
-        self._incomplete.append(key)
-        self._activator.notify()
+        group, key, followers = start.group, start.group.key, self.followers_of(start)
+        started = True
+        if self._is_incomplete(key):
+            started = len(self._taking_back.bound(key)) >= start.min_count
+            self._taking_back.start_ended(key, started=started)
+            if started:
+                self._group_outcomes.binding_ended(group, SUCCESS)
+            else:
+                self._incomplete.append(key)
+                self._activator.notify()
+        for follower in followers:
+            if not started:
+                follower.give_up(error(MESSAGE_TAKEN_BACK))
+            elif follower.members and not follower.undecided:
+                self.bind(follower)
 
     def _is_incomplete(self, key: str) -> bool:
         """Whether a group may be partly bound, and no binding of it is under way."""

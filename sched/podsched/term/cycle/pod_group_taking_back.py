@@ -62,6 +62,16 @@ class TakingBack(TermPart):
             and not (pod.terminating and (is_partial or _was_evicted(pod)))
         ]
 
+    def bound(self, key: str) -> list[PodInfo]:
+        """Return those of ``scheduled`` whose binding is done."""
+        assumed, held = self._state.cache.assumed, self._state.cache.held
+        # The informer may not have shown a bound member with its node yet.
+        return [
+            pod
+            for pod in self.scheduled(key)
+            if pod.uid not in assumed or held[pod.uid].binding_finished
+        ]
+
     def has_started(self, group: PodGroup) -> bool:
         """Whether enough members have a node, although others may have failed."""
         return len(self.scheduled(group.key)) >= (group.min_count or 0)
@@ -85,16 +95,10 @@ class TakingBack(TermPart):
 
     async def _take_back(self, group: PodGroup, status: Status) -> None:
         await self._state.after_trial.wait()
-        cache, scheduled = self._state.cache, self.scheduled(group.key)
-        # The informer may not have shown a bound member with its node yet.
-        bound = [
-            pod
-            for pod in scheduled
-            if pod.uid not in cache.assumed or cache.held[pod.uid].binding_finished
-        ]
+        bound = self.bound(group.key)
         if bound:
             _log.warning("Taking a pod group back", pod_group=group.key, evicted=len(bound))
-            self._evicted_uids &= cache.held.keys()  # The others are gone.
+            self._evicted_uids &= self._state.cache.held.keys()  # The others are gone.
             status = unschedulable(MESSAGE_TAKEN_BACK)
             parts = REASON_TAKEN_BACK, MESSAGE_TAKEN_BACK, self._evicted
             await evict_all(self._evict, bound, *parts)
