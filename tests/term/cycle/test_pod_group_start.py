@@ -510,6 +510,42 @@ async def test_a_member_at_permit_does_not_count_for_a_gang_whose_bindings_have_
         world.check()
 
 
+async def test_a_gang_is_decided_again_though_permit_rejects_all_that_it_lacks() -> None:
+    world = world_of_nodes(n1="4")
+    binder = DyingBinder(world)
+    binder.refused = {"b"}
+    tried: list[str] = []
+
+    def on_permit(pod: PodInfo) -> PermitResult:
+        tried.append(pod.name)
+        if pod.name == "late":
+            return PermitResult(Status(Code.WAIT), timeout=600.0)
+        again = pod.name == "b" and tried.count("b") > 1
+        return PermitResult(unschedulable("not this one") if again else SUCCESS)
+
+    world.script.on_permit = on_permit
+    patch_many = world.cluster.patch_many
+
+    async def slow(patches: Any, *, fence: api_pb2.Fence | None = None) -> Results:
+        await asyncio.sleep(0.5)
+        return await patch_many(patches, fence=fence)
+
+    world.cluster.patch_many = slow  # type: ignore[method-assign]
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(0.2)
+        add(world, "late")
+        await asyncio.sleep(5)
+        binder.refused.clear()
+        world.script.on_permit = lambda pod: PermitResult()
+        for pod in world.state.waiting:
+            pod.allow("Script")
+        add(world, "new")
+        await asyncio.sleep(30)
+        assert {"late", "new"} <= set(bound(world))
+        world.check()
+
+
 async def test_members_that_were_evicted_are_forgotten_once_they_are_gone() -> None:
     world = world_of_nodes(n1="4")
     binder = DyingBinder(world)

@@ -142,8 +142,13 @@ class GroupStart:
         refused, self.refused = self.refused, []
         for assignment, status in refused:
             self.owner.failures.undo(assignment, status, at_once=not self.asked)
-        if self.members and not self.undecided:
+        if self.undecided:
+            return
+        if self.members:
             self.owner.bind(self)
+        else:
+            self.over = True
+            self.owner.start_over(self)
 
     def _undo_all(self, status: Status) -> None:
         self.over = True
@@ -284,14 +289,16 @@ class GroupStarts(TermPart):
 
     def start_over(self, start: GroupStart) -> None:
         """Find out whether the group of a start that has ended is partly bound."""
-        group, key, followers = start.group, start.group.key, self.followers_of(start)
-        started = True
+        group, key, started = start.group, start.group.key, True
+        if self._starting.get(key, start) is not start:
+            return  # It has followed one that is not over yet.
+        followers = self.followers_of(start)
         if self._is_incomplete(key):
             started = len(self._taking_back.bound(key)) >= start.min_count
             self._taking_back.start_ended(key, started=started)
             if started:
                 self._group_outcomes.binding_ended(group, SUCCESS)
-            else:
+            elif key not in self._incomplete:
                 self._incomplete.append(key)
                 self._activator.notify()
         for follower in followers:

@@ -94,8 +94,6 @@ class WaitingCycles(TermPart):
         """
         pod, node_name = assignment.pod, assignment.node_name
         waiting = self._state.waiting.add(pod, node_name, timeouts) if timeouts else None
-        if waiting is not None:
-            self._publish(assignment)
         task = self._tasks.start(
             self._run(assignment, waiting),
             f"binding cycle of {pod.key}",
@@ -113,6 +111,8 @@ class WaitingCycles(TermPart):
     ) -> Status:
         began = self._clock()
         if waiting is not None:
+            # Not before: if its group is given up at once, the end of a nomination would wake it.
+            self._publish(assignment)
             status = refused(await waiting.outcome())
             self._state.waiting.remove(assignment.pod.uid)
             self._meter.permitted(assignment.queued, status, began, self._clock())
