@@ -362,6 +362,27 @@ async def test_the_next_leader_keeps_a_reservation(lone: bool) -> None:
         assert bound(after) == (["wide"] if lone else ["wide-0", "wide-1"])
 
 
+async def test_another_pod_tells_of_a_promised_start_if_the_one_that_did_is_replaced() -> None:
+    """A group without a PodGroup: an annotation of one of its pods has the reservation."""
+    labels = {QUEUE_GROUP_NAME: "g", MAX_EXEC_TIME: "50"}
+    spec = {"annotations": {QUEUE_GROUP_COUNT: "2"}, **_NO_GRACE}
+    async with a_world().running() as world:
+        await run_and_wait(world, "long", 6, 100)
+        for name in ("a", "b"):
+            job(world, name, "team", cpu=4, labels=labels, spec=dict(spec))
+        await asyncio.sleep(1)
+        before = a_promise(world, "a")
+        world.cluster.delete("Pod", "default/a")
+        job(world, "c", "team", cpu=4, labels=labels, spec=dict(spec))
+        await asyncio.sleep(1)
+        assert [promised(world, name) for name in ("b", "c")] == [before, None]
+        assert "at the latest" in next(
+            one.message for one in world.stored("b").status.conditions if one.type == RESERVED
+        )
+    async with TermWorld(cluster=world.cluster).running(seconds=120) as after:
+        assert bound(after) == ["b", "c"]
+
+
 async def test_a_start_that_a_user_writes_into_an_annotation_is_not_promised() -> None:
     async with a_world().running() as world:
         await run_and_wait(world, "long", 8, 100)

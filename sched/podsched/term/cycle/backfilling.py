@@ -15,7 +15,8 @@ import numpy as np
 
 from podsched.api.conditions import FALSE, TRUE
 from podsched.decide.pod_group_members import GroupDecision
-from podsched.framework.pod_groups import Beside, Try
+from podsched.framework.pod_groups import Beside, PodGroup, Try
+from podsched.framework.pods import PodInfo
 from podsched.lib.taking import take_all
 from podsched.queues.assignment import Assignment, Waiting
 from podsched.queues.backfill.plan import Reservation
@@ -50,6 +51,8 @@ class Backfilling(TermPart):
         self._kinds = kinds
         profiles = self._state.profiles.values()
         self._restricting = {name for profile in profiles for name in profile.restricting}
+        #: Of units without a PodGroup, by key: the uid of the pod whose annotation was written.
+        self._carriers: dict[str, str] = {}
 
     def keep_others(
         self, entry: Entry, terms: Iterable[FlavorTerms], beside: Beside
@@ -202,16 +205,46 @@ class Backfilling(TermPart):
                 continue
             made = change.reservation
             text = None if made is None else reservation_text(made)
-            group, pods = unit_group(self._cluster, unit), [*unit.waiting.values()]
             status = FALSE if change.withdrawn or text is None else TRUE
-            said = QueueCondition(RESERVED, status, change.reason, change.message)
-            if group is not None and group.uid:
-                self._conditions.write_conditions(group, [said])
-                self._conditions.annotate(group, {RESERVATION: text})
-            else:
-                for pod in pods[:1] or [*unit.held.values()][:1]:
-                    self._reports.write_condition(pod, said)
-                    self._conditions.annotate_pod(pod, {RESERVATION: text})
-            for pod in pods if change.withdrawn or text is not None else ():
+            self._write(unit, QueueCondition(RESERVED, status, change.reason, change.message), text)
+            for pod in unit.waiting.values() if change.withdrawn or text is not None else ():
                 what = _WITHDRAWN_EVENT if change.withdrawn else _RESERVED_EVENT
                 self._reports.event(pod, *what, "Scheduling", change.message)
+        self._write_again()
+
+    def _write_again(self) -> None:
+        """Write promises to another pod whose pod has been replaced: the next leader reads them."""
+        reservations = self._reservations
+        for gone in self._carriers.keys() - reservations.of.keys():
+            del self._carriers[gone]
+        for key, made in reservations.of.items():
+            unit = self._admission.units.get(key)
+            if unit is None or not unit.waiting or self._stored(unit) is not None:
+                continue
+            if self._carrier(unit) is None:
+                said = QueueCondition(RESERVED, TRUE, "Reserved", reservations.promise(key))
+                self._write(unit, said, reservation_text(made))
+
+    def _write(self, unit: Unit, said: QueueCondition, text: str | None) -> None:
+        """Write the condition and the annotation of a promise; None: the annotation goes."""
+        if (group := self._stored(unit)) is not None:
+            self._conditions.write_conditions(group, [said])
+            self._conditions.annotate(group, {RESERVATION: text})
+            return
+        pod = self._carrier(unit) or unit.first
+        self._carriers[unit.key] = pod.uid
+        self._reports.write_condition(pod, said)
+        self._conditions.annotate_pod(pod, {RESERVATION: text})
+
+    def _stored(self, unit: Unit) -> PodGroup | None:
+        """Return the group of a unit if it has a PodGroup."""
+        group = unit_group(self._cluster, unit)
+        return group if group is not None and group.uid else None
+
+    def _carrier(self, unit: Unit) -> PodInfo | None:
+        """Return the pod that has the promise of its unit, or gets it."""
+        known = self._carriers.get(unit.key)
+        for pod in chain(unit.waiting.values(), unit.held.values()):
+            if pod.uid == known or RESERVATION in pod.pod.metadata.annotations:
+                return pod
+        return None
