@@ -89,6 +89,19 @@ async def test_every_mistake_is_told_with_its_path_and_nothing_changes() -> None
     assert world.counted("refused") == 1
 
 
+async def test_a_file_whose_name_no_file_can_have_is_a_mistake() -> None:
+    world = World()
+    text = """
+extenders:
+- urlPrefix: https://extender
+  filterVerb: filter
+  tlsConfig: {caFile: "a\\0b"}
+"""
+    (error,) = (await world.ask(text)).errors
+    assert error.startswith("extenders[0].tlsConfig.caFile: Invalid value: ")
+    assert error.endswith(": embedded null byte")
+
+
 async def test_what_cannot_change_at_run_time_is_named() -> None:
     world = World()
     outcome = await world.ask(

@@ -157,8 +157,8 @@ def _unreadable(tls: ExtenderTLSConfig) -> Iterator[tuple[str, str, str]]:
         try:
             with open(file, "rb"):
                 pass
-        except OSError as error:
-            yield field, file, error.strerror or str(error)
+        except (OSError, ValueError) as error:  # such as a null character in the name
+            yield field, file, getattr(error, "strerror", None) or str(error)
 
 
 def _unusable(path: str, file: str, error: Exception) -> ConfigError:
