@@ -15,6 +15,9 @@ gang that may be partly bound, and decides for it before any other pod. The miss
 have their room, unless a node has gone. If they cannot be placed, the gang is taken back
 (``pod_group_taking_back``).
 
+Members that come while a gang starts count on its first start, so they follow it: they are bound
+once its bindings are done, and undone if it is given up or taken back.
+
 Three kinds of groups are never taken back: groups that had members with a node before, basic
 groups, and groups without a PodGroup object (``label_group``), which have no place for the record.
 A start of a single member needs no record, because it is bound by one write.
