@@ -55,6 +55,7 @@ from podsched.framework.pod_groups import (
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status, unschedulable
 
+REASON_NO_PLACEMENT: Final = "no feasible placements found"
 REASON_NONE: Final = "no placement exists"
 REASON_TOO_MANY: Final = (
     f"no placement was found: of more than {MAX_MEMBERS} members only some orders are tried"
@@ -220,6 +221,8 @@ class PodGroupAttempt(GroupMembers):
                 found = guarded(*words, call, self._group, self._scheduled, self._cluster)
             except PluginFailure as failure:
                 return failure.status
+            if not found:  # A status is never false.
+                found = unschedulable(REASON_NO_PLACEMENT)
             return found.by(named.name) if isinstance(found, Status) else found
         return [Placement()]
 

@@ -28,10 +28,9 @@ from podsched.framework.nodes import ABSENT, ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, PreFilterResult, Traits
 from podsched.framework.pod_groups import Placement, PodGroup, read_pod_group
 from podsched.framework.pods import PodInfo
-from podsched.framework.status import SKIP, Status, error, unschedulable
+from podsched.framework.status import SKIP, Status, error
 from podsched.plugins.without_args import WithoutArgs
 
-REASON_NO_PLACEMENT = "no feasible placements found"
 REASON_UNCLEAR = "cannot determine domain for already scheduled pods: "
 REASON_SEVERAL = REASON_UNCLEAR + "more than 1 domain found for pod group: {}, {}"
 REASON_NO_DOMAIN = REASON_UNCLEAR + "no topology domain found for pod {}"
@@ -76,7 +75,7 @@ class TopologyPlacementGenerator(WithoutArgs):
     def _required(
         self, group: PodGroup, placed: Sequence[PodInfo], cluster: ClusterView
     ) -> Sequence[Placement] | Status:
-        """Return one placement per domain of the required topology, or why there is none."""
+        """Return one placement per domain of the required topology, or why it is not known."""
         if not group.topology_key:
             return [Placement()]
         domains = _domains(cluster.nodes, group, group.topology_key)
@@ -87,7 +86,7 @@ class TopologyPlacementGenerator(WithoutArgs):
                 return error(REASON_SEVERAL.format(domains[0].name, domains[1].name))
             if not domains:
                 return error(REASON_NO_DOMAIN.format(placed[0].key))
-        return domains or unschedulable(REASON_NO_PLACEMENT)
+        return domains
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         return ()

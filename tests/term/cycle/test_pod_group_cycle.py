@@ -14,6 +14,7 @@ from podsched.framework.plugin import PermitResult
 from podsched.framework.pod_groups import GroupTrial
 from podsched.framework.status import SUCCESS, Code, Status, error, unschedulable
 from podsched.lib.event_loop import Turn
+from podsched.plugins.topology_placement_generator import TopologyPlacementGenerator
 from support.term_world import TermWorld, world_of_nodes
 
 pytestmark = pytest.mark.looptime
@@ -394,6 +395,16 @@ async def test_without_any_domain_the_group_is_unschedulable_until_a_node_has_th
         await asyncio.sleep(20)
         assert world.nodes_of("a") == ["n2"]
         world.check()
+
+
+async def test_a_group_for_which_a_plugin_finds_no_placement_is_unschedulable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(TopologyPlacementGenerator, "generate_placements", lambda *_: [])
+    async with world_of_nodes(n1="4").running() as world:
+        group(world, min_count=1)
+        await members_and_wait(world, "a")
+        assert condition(world) == ("False", "Unschedulable", "no feasible placements found")
 
 
 @pytest.mark.parametrize("label", ["zone", "of-no-node"])
