@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from podsched.api.kinds import KINDS
+from podsched.serve.server import cache_reflector
 from podsched.serve.server.errors import ApiError
+from podsched.serve.store.protocol import RangeResult
+from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import binding, pod
 from support.api_world import World
@@ -100,3 +105,25 @@ async def test_who_waits_for_a_revision_of_the_lost_history_waits_no_longer(worl
     )
     await lose(world)
     await asyncio.wait_for(waiting, 5)
+
+
+async def test_a_list_goes_on_anew_if_the_store_is_restored_between_its_pages(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.core.creator.create(pod("kept"))
+    backup = world.store.backup()
+    await world.core.creator.create(pod("lost"))
+    monkeypatch.setattr(cache_reflector, "_PAGE", 1)
+    listed = MemoryStore.range
+
+    async def restored(store: MemoryStore, prefix: str, **options: Any) -> RangeResult:
+        page = await listed(store, prefix, **options)
+        if "revision" not in options and backups:
+            world.store.restore(backups.pop())
+        return page
+
+    backups = [backup]
+    monkeypatch.setattr(MemoryStore, "range", restored)
+    other = await world.another()
+    assert "default/lost" not in other.cache.objects(KINDS["Pod"])
+    assert "default/kept" in other.cache.objects(KINDS["Pod"])

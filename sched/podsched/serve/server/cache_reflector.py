@@ -25,7 +25,7 @@ from podsched.lib.list_watch import list_and_watch
 from podsched.serve.server import errors
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.watchcache import WatchCache
-from podsched.serve.store.errors import Compacted, Restored, StoreError, Unavailable
+from podsched.serve.store.errors import Compacted, InvalidRequest, Restored, StoreError, Unavailable
 from podsched.serve.store.protocol import Put, Store, WatchBatch, Write
 from podsched.telemetry.logs import get_logger
 
@@ -120,9 +120,13 @@ class CacheReflector:
         revision = page.revision
         kvs = page.kvs
         while page.more:
-            page = await self._store.range(
-                etcd_keys.OBJECTS, limit=_PAGE, start_after=page.kvs[-1].key, revision=revision
-            )
+            after = page.kvs[-1].key
+            try:
+                page = await self._store.range(
+                    etcd_keys.OBJECTS, limit=_PAGE, start_after=after, revision=revision
+                )
+            except InvalidRequest as error:  # the revision has become a future one
+                raise Unavailable("etcd was restored from a backup between two pages") from error
             kvs += page.kvs
         self._nudged = 0  # It may be of another history.
         self._cache.load([e for e in map(Entry.of, kvs) if e is not None], revision)
