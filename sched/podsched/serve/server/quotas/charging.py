@@ -267,8 +267,8 @@ def _plan(quotas: Collection[Entry], items: Sequence[_Waiting]) -> _Plan:
         concerned = [(entry, each) for entry, each in balances if each.concerns(usage.scopes)]
         why = unusable or excess_of([balance for _, balance in concerned], usage.amounts)
         if why:
-            error = errors.forbidden(new.kind, name_in(new.key), why)
-            plan.refused.append((waiting, error))
+            refused = errors.forbidden(new.kind, name_in(new.key), why)
+            plan.refused.append((waiting, refused))
             continue
         plan.fitting.append(waiting)
         for entry, balance in concerned:
