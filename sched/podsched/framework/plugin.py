@@ -88,6 +88,8 @@ class Traits:
     #: The result of PreScore depends on which rows are feasible; PreScore runs again whenever these
     #: rows change.
     depends_on_feasible: bool = True
+    #: Whether PreScore skips depends only on the pod's class, not on which rows are feasible.
+    skips_by_class: bool = False
     #: ``normalize`` maps a score using only that score, the smallest and the largest. While these
     #: two stay the same, it does not run again for rows whose score did not change.
     normalizes_by_extremes: bool = False

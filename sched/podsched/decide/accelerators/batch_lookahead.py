@@ -273,7 +273,13 @@ class BatchLookahead:
         """
         evaluation = self._evaluation
         columns = evaluation.scores.columns
-        skipped = [c.named for c in columns if c.depends_on_feasible and not c.active]
+        skipped = [
+            column.named
+            for column in columns
+            if not column.active
+            and column.depends_on_feasible
+            and not column.named.traits.skips_by_class
+        ]
         if not skipped:
             return True
         left = evaluation.feasibility.feasible.copy()

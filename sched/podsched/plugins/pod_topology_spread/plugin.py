@@ -78,6 +78,7 @@ class PodTopologySpread:
         reads_requests=False,
         reads_volumes=False,
         projects_placed_pods=False,
+        skips_by_class=True,
         remedies=frozenset({Remedy.PODS_ELSEWHERE}),
     )
 
