@@ -30,7 +30,7 @@ def load_json(
     that quotes it.
     """
     text = raw.decode()
-    if number_of_values(raw) > MAX_VALUES:
+    if number_of_values(raw, MAX_VALUES) > MAX_VALUES:
         raise ValueError(f"more than {MAX_VALUES:,} values")
     if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _depth(raw) > MAX_DEPTH:
         raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
@@ -43,7 +43,7 @@ def load_json(
     return content
 
 
-def number_of_values(raw: bytes, most: int = MAX_VALUES) -> int:
+def number_of_values(raw: bytes, most: int) -> int:
     """Return an upper bound for the number of values in JSON.
 
     A bound above ``most`` leaves out what is in strings.
