@@ -17,10 +17,15 @@ def ephemeral_volumes(pod: Pod) -> Iterator[Volume]:
     return (volume for volume in pod.spec.volumes if volume.HasField("ephemeral"))
 
 
+def ephemeral_claim_name(pod_name: str, volume: Volume) -> str:
+    """Return the name of the claim of an ephemeral volume."""
+    return f"{pod_name}-{volume.name}"
+
+
 def ephemeral_claim(pod: Pod, volume: Volume) -> PersistentVolumeClaim:
     """Return the claim that is to be made for an ephemeral volume of a pod, without a uid."""
     template = volume.ephemeral.volume_claim_template
     claim = PersistentVolumeClaim(spec=template.spec)
-    claim.metadata.name = f"{pod.metadata.name}-{volume.name}"
+    claim.metadata.name = ephemeral_claim_name(pod.metadata.name, volume)
     follow_template(claim.metadata, template.metadata, pod)
     return claim

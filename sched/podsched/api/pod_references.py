@@ -12,6 +12,7 @@ from typing import Any
 from google.protobuf.struct_pb2 import Struct
 
 from podsched.api.codec import object_json
+from podsched.api.ephemeral_volumes import ephemeral_claim_name
 from podsched.api.objects import Container, Pod, Volume
 
 #: Fields of volumes that name a Secret with the field below.
@@ -69,7 +70,7 @@ def _of_volume(pod: Pod, volume: Volume) -> Iterator[tuple[str, str]]:
     if volume.HasField("persistent_volume_claim"):
         yield "PersistentVolumeClaim", volume.persistent_volume_claim.claim_name
     elif volume.HasField("ephemeral"):
-        yield "PersistentVolumeClaim", f"{pod.metadata.name}-{volume.name}"
+        yield "PersistentVolumeClaim", ephemeral_claim_name(pod.metadata.name, volume)
     elif volume.HasField("secret"):
         yield "Secret", _name(object_json(volume.secret), "secretName")
     elif volume.HasField("config_map"):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
+from podsched.api.ephemeral_volumes import ephemeral_claim_name
 from podsched.api.owners import controller_of
 from podsched.api.storage_classes import CLASS_ANNOTATION
 from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
@@ -58,7 +59,7 @@ def claims_of(volumes: Sequence[v1.Volume], pod_name: str) -> tuple[PodClaim, ..
         if volume.HasField("persistent_volume_claim"):
             found.append(PodClaim(volume.persistent_volume_claim.claim_name))
         elif volume.HasField("ephemeral"):
-            found.append(PodClaim(f"{pod_name}-{volume.name}", ephemeral=True))
+            found.append(PodClaim(ephemeral_claim_name(pod_name, volume), ephemeral=True))
     return tuple(found)
 
 

@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from podsched.api.conditions import is_terminating
-from podsched.api.ephemeral_volumes import ephemeral_claim, ephemeral_volumes
+from podsched.api.ephemeral_volumes import (
+    ephemeral_claim,
+    ephemeral_claim_name,
+    ephemeral_volumes,
+)
 from podsched.api.objects import AnyObject, Pod, Volume, object_key
 from podsched.lib.groups import Groups
 from podsched.serve.client.errors import ClientError
@@ -75,4 +79,5 @@ def _claims_of(pod: AnyObject | None) -> Iterator[str]:
     """Yield the keys of a pod's ephemeral claims."""
     if isinstance(pod, Pod) and pod.spec.volumes:
         for volume in ephemeral_volumes(pod):
-            yield f"{pod.metadata.namespace}/{pod.metadata.name}-{volume.name}"
+            meta = pod.metadata
+            yield f"{meta.namespace}/{ephemeral_claim_name(meta.name, volume)}"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from podsched.api.device_claims import is_claim_for, known_claim_names, released
-from podsched.api.ephemeral_volumes import ephemeral_volumes
+from podsched.api.ephemeral_volumes import ephemeral_claim_name, ephemeral_volumes
 from podsched.api.owners import controller_of
 from podsched.cache.objects import ClusterState
 from podsched.cache.trial import Trial
@@ -58,7 +58,7 @@ def release_claims(
 
 def _delete_volume_claims(pod: PodInfo, cluster: ClusterState, changes: Trial) -> None:
     for volume in ephemeral_volumes(pod.pod):
-        name = f"{pod.name}-{volume.name}"
+        name = ephemeral_claim_name(pod.name, volume)
         claim = cluster.get(_VOLUME_CLAIM, pod.namespace, name)
         owner = controller_of(claim.metadata) if claim is not None else None
         if owner is not None and owner.uid == pod.uid:
