@@ -73,7 +73,7 @@ kept = made(200_000, cyclic=False)
 print(looked_at)
 made(200_000, cyclic=True)
 gc.unfreeze()
-print(sum(isinstance(one, Kept) for one in gc.get_objects()) - len(kept))
+print(sum(type(one) is Kept for one in gc.get_objects()) - len(kept))
 """
 
 

@@ -47,7 +47,7 @@ async def test_a_malformed_request_leaves_no_cycle(said: bytes) -> None:
         connection.data_received(said)
         await transport.closed.wait()
         assert transport.sent.startswith(b"HTTP/1.0 400 Bad Request")
-        frames = [o for o in gc.get_objects() if isinstance(o, types.FrameType)]
+        frames = [o for o in gc.get_objects() if type(o) is types.FrameType]
         assert [f for f in frames if f.f_code is _PARSES] == []
     finally:
         gc.enable()

@@ -186,7 +186,7 @@ async def _client_that_goes(server: ApiServer, said: bytes) -> AsyncIterator[soc
         with connected(server, said) as client:
             yield client
         await eventually("its request is no longer handled", lambda: not handled())
-        frames = [o for o in gc.get_objects() if isinstance(o, types.FrameType)]
+        frames = [o for o in gc.get_objects() if type(o) is types.FrameType]
         assert [f for f in frames if f.f_code.co_filename == app.__file__] == []
     finally:
         gc.enable()
@@ -195,7 +195,7 @@ async def _client_that_goes(server: ApiServer, said: bytes) -> AsyncIterator[soc
 @pytest.mark.parametrize("asked", ["POST / HTTP/1.1", "GET /api/v1/pods HTTP/1.1"])
 async def test_a_connection_that_has_ended_leaves_no_cycle(server: ApiServer, asked: str) -> None:
     def connections() -> list[object]:
-        return [o for o in gc.get_objects() if isinstance(o, listening.Connection)]
+        return [o for o in gc.get_objects() if type(o) is listening.Connection]
 
     gc.collect()
     gc.disable()
