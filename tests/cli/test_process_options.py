@@ -61,6 +61,21 @@ def test_other_listeners_without_tls_beyond_loopback_are_refused(
     assert all(part in line for part in (f"{option} {OPEN}", "--tls-cert", "--insecure-listen"))
 
 
+@pytest.mark.parametrize("address", ["replica-1:port", "replica-1:70000", ":7500"])
+def test_an_address_for_peers_that_nothing_could_reach_is_refused(
+    started: list[str], address: str
+) -> None:
+    done = Commands()("scheduler", "--advertise-peers", address)
+    assert (done.code, started) == (2, [])
+    assert done.errors == [f'error: --advertise-peers: "{address}" is not HOST:PORT']
+
+
+@pytest.mark.parametrize("address", ["replica-1", "replica-1:7500", "fd00::5", "[fd00::5]:7500"])
+def test_peers_may_be_told_a_host_with_or_without_a_port(started: list[str], address: str) -> None:
+    Commands().ok("scheduler", "--advertise-peers", address)
+    assert started == ["scheduler"]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -18,7 +18,7 @@ from podsched.cli.errors import USAGE, fail, fail_on, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.kube_options import KubeCommand, KubeFlags, ServingFlags
 from podsched.cli.kubernetes import KubernetesFlags
-from podsched.cli.options import seconds_or_fail
+from podsched.cli.options import seconds_or_fail, split_address
 from podsched.cli.policy import ConfigSource
 from podsched.cli.process_options import (
     LOOPBACK,
@@ -38,6 +38,7 @@ from podsched.config.settings import (
     SchedulerSettings,
     TelemetrySettings,
 )
+from podsched.lib.network import is_ip_address
 from podsched.lib.server_health import SILENCE
 from podsched.serve.client.channels import ClientOptions
 from podsched.serve.store.connection import EtcdOptions
@@ -241,10 +242,13 @@ def _election(
     host, port = check_client_listener(
         "--listen-peers", given.listen_peers, tls, insecure=given.insecure_listen
     )
+    advertised = given.advertise_peers
+    if ":" in advertised and not is_ip_address(advertised):
+        split_address("--advertise-peers", advertised)
     return ElectionOptions(
         listen_host=host,
         listen_port=port,
-        advertise_address=given.advertise_peers,
+        advertise_address=advertised,
         tls=tls,
         election_timeout=_election_timeout(given.election_timeout, settings.lease_duration),
     )

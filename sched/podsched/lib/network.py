@@ -102,6 +102,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_ip_address(host: str) -> bool:
+    """Return whether ``host`` is an IP address, and no name; an IPv6 address may have brackets."""
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
 def reachable_host(host: str) -> str:
     """Return this machine's name for a wildcard host, which is no address to connect to."""
     return socket.gethostname() if host in ("", "0.0.0.0", "::") else host

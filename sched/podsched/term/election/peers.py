@@ -28,7 +28,7 @@ from functools import partial
 from podsched.lib.backoff import Backoff
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.listening import Connection, Listener
-from podsched.lib.network import reachable_host
+from podsched.lib.network import is_ip_address, reachable_host
 from podsched.lib.tls_contexts import ConnectingContext, ServingContext, TlsFiles, user_of
 from podsched.telemetry.logs import get_logger, keeps_certificates
 
@@ -214,6 +214,6 @@ async def _connect_once(
 def advertised_address(listen_host: str, port: int, advertise: str) -> str:
     """Return the "host:port" for the record; ``advertise`` overrides the bound host and port."""
     host, _, advertised_port = advertise.rpartition(":")
-    if not host:  # "host" alone, or nothing
+    if not host or is_ip_address(advertise):  # "host" alone, or nothing
         host, advertised_port = advertise, ""
     return f"{host or reachable_host(listen_host)}:{advertised_port or port}"
