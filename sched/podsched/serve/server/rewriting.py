@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import Kind
-from podsched.api.objects import AnyObject, Namespace, ObjectMeta, Pod
+from podsched.api.objects import AnyObject, Namespace, ObjectMeta, Pod, copy_of
 from podsched.api.pod_parts import POD_PARTS, RESIZE
 from podsched.api.validation import validate
 from podsched.serve.server import errors
@@ -83,7 +83,7 @@ class Rewriter:
 
         def step(entry: Entry) -> Step | None:
             nonlocal last
-            message = self._changed(change, entry)
+            message = _with_times(self._changed(change, entry), entry.message)
             # Its last state, if the change removes its last finalizer, and so the object.
             last = encoded(kind, message) if can_be_removed(message) else b""
             return replacement(kind, message, entry.message)
@@ -123,6 +123,22 @@ class Rewriter:
                 message.spec.finalizers[:] = wanted
         check_change(kind, old, message)
         return message
+
+
+def _with_times(message: AnyObject, old: AnyObject) -> AnyObject:
+    """Return an object with the old times of its field managers, if nothing else has changed.
+
+    For a new time alone it would be written, and shown to all watches, each time that it is
+    applied. Only here, because what is applied may differ from the object by its defaults. Source:
+    apiserver/pkg/endpoints/handlers/fieldmanager/equality.go of Kubernetes.
+    """
+    if not old.metadata.managed_fields:
+        return message
+    kept = copy_of(message)
+    for new, before in zip(kept.metadata.managed_fields, old.metadata.managed_fields, strict=False):
+        if "time" in before.fields:
+            new.fields["time"].CopyFrom(before.fields["time"])
+    return kept if kept == old else message
 
 
 def _keep_qos_class(kind: Kind, updated: AnyObject, old: AnyObject) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import pod
-from support.api_world import World, pod_of
+from support.api_world import World, message_of, pod_of
 from support.kube_client import KubeClient, Response
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -577,6 +577,26 @@ async def test_a_quantity_is_applied_as_it_is_stored(kube: KubeClient) -> None:
         answer = await kube.request("PATCH", path, config, APPLY)
         versions.append(answer.json["metadata"]["resourceVersion"])
     assert versions[1:] == [versions[1]] * 3
+
+
+async def test_applying_again_what_has_got_defaults_writes_nothing(
+    world: World, kube: KubeClient
+) -> None:
+    """The subjects are one value, which differs from what is applied by their API group."""
+    config = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "readers"},
+        "roleRef": {"kind": "Role", "name": "reader"},
+        "subjects": [{"kind": "User", "name": "ann"}],
+    }
+    path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings/readers"
+    await kube.request("PATCH", f"{path}?fieldManager=one", config, APPLY)
+    stored = message_of(await world.core.registry.get("RoleBinding", "default", "readers"))
+    stored.metadata.managed_fields[0]["time"] = "2001-01-01T00:00:00Z"
+    entry = await world.core.registry.update(stored)
+    again = await kube.request("PATCH", f"{path}?fieldManager=one", config, APPLY)
+    assert again.json["metadata"]["resourceVersion"] == str(entry.revision)
 
 
 async def test_an_item_that_is_applied_no_longer_is_not_stored_without_its_name(

@@ -208,28 +208,23 @@ def applied(
     owners = _owners(live) or _first_owner(live, version, clock)
     own = next((owner for owner in owners if owner.manager == manager), None)
     others = [owner for owner in owners if owner is not own]
-    mine = _Owner(manager, version, "", fields_of(_manageable(config)))
+    now = codec.format_seconds(clock())
+    mine = _Owner(manager, version, now, fields_of(_manageable(config)))
     content: dict[str, Any] = merged(dict(live), config)
     if own is not None:
         owned = reduce(union, (owner.fields for owner in others), union(mine.fields, _IDENTITY))
         content = pruned(content, own.fields, owned)
     change = _Difference.between(live, content)
     # What is not stored and is set to nothing does not change.
-    same = difference(empty, fields_of(_manageable(live)))
-    change = _Difference(difference(change.changed, same), change.gone)
+    changed = difference(change.changed, difference(empty, fields_of(_manageable(live))))
     conflicts = [
-        (owner, fields)
-        for owner in others
-        if (fields := intersection(owner.fields, change.changed))
+        (owner, fields) for owner in others if (fields := intersection(owner.fields, changed))
     ]
     if conflicts and not force:
         raise _conflict(conflicts)
     for owner in others:
-        owner.fields = difference(difference(owner.fields, change.changed), change.gone)
-    is_idle = own is not None and own.fields == mine.fields and not (change.changed or change.gone)
-    # With a new time, an apply that changes nothing would be written and shown to all watches.
-    mine.time = own.time if own is not None and is_idle else codec.format_seconds(clock())
-    # In another order, too.
+        owner.fields = difference(difference(owner.fields, changed), change.gone)
+    # In another order, an apply that changes nothing would be written and shown to all watches.
     named = [mine if owner is own else owner for owner in owners]
     named += [] if own is not None else [mine]
     listed = [owner.content() for owner in named if owner.fields]
