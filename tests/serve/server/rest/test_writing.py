@@ -399,6 +399,18 @@ async def test_a_first_apply_creates_and_the_same_again_changes_nothing(kube: Ku
     assert owner["fieldsV1"]["f:metadata"] == {"f:labels": {"f:app": {}}}
 
 
+async def test_an_apply_with_a_uid_does_not_bring_back_an_object_that_is_gone(
+    kube: KubeClient,
+) -> None:
+    made = (await applied(kube, "one", {"app": "web"})).json
+    await kube.request("DELETE", f"{PODS}/applied")
+    config = manifest("applied")
+    config["metadata"]["uid"] = made["metadata"]["uid"]
+    refused = await kube.request("PATCH", f"{PODS}/applied?fieldManager=one", config, APPLY)
+    assert (refused.status, refused.json["reason"]) == (409, "Conflict")
+    assert (await kube.get(f"{PODS}/applied")).status == 404
+
+
 async def test_who_applies_or_puts_what_another_creates_meanwhile_changes_that(
     kube: KubeClient,
 ) -> None:

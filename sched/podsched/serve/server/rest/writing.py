@@ -294,6 +294,10 @@ class Writing:
     async def _apply_new(
         self, target: Target, config: Mapping[str, Any], manager: Manager, dry: bool, size: int
     ) -> Entry:
+        if uid := config["metadata"].get("uid"):
+            # It was about an object that is gone, and must not bring it back.
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object"
+            raise errors.conflict(target.resource.kind, target.name, f"{why} was found")
         rights().check("create", target.resource.kind, target.namespace)
         await self._check_namespace(target)
         version, kind = target.resource.api_version, target.resource.kind.name
