@@ -774,6 +774,19 @@ async def test_a_json_patch_that_copies_a_list_into_itself_is_bounded(kube: Kube
     assert response.json["message"] == "the patch copies too much"
 
 
+async def test_a_json_patch_whose_moves_nest_too_deeply_is_refused(kube: KubeClient) -> None:
+    """Of what has other mistakes, too, a part would be shown."""
+    await kube.request("POST", PODS, manifest())
+    outer = {"op": "add", "path": "/outer", "value": {}}
+    into = {"op": "move", "from": "/inner", "path": "/outer/inner"}
+    back = {"op": "move", "from": "/outer", "path": "/inner"}
+    patch: list[Any] = [{"op": "add", "path": "/inner", "value": {}}]
+    patch += [outer, into, back] * 1_100 + [{"op": "add", "path": "/metadata/labels", "value": 1}]
+    response = await kube.request("PATCH", f"{PODS}/web", patch, JSON_PATCH)
+    assert response.status == 400
+    assert "nested more than 100 levels deep" in response.json["message"]
+
+
 async def test_doubled_keys_are_told_as_far_as_they_are_few(kube: KubeClient) -> None:
     doubled = b",".join(b'"%d":{"a":1,"a":2}' % number for number in range(5_000))
     body = b'{"metadata":{"name":"web"},"x":{%s}}' % doubled

@@ -67,8 +67,7 @@ def patched_content(media: str, raw: bytes, kind: str) -> Callable[[Content], Co
         patch = load_json(raw)
     except ValueError as error:
         raise bad_request(f"error decoding patch: {error}") from None
-    if isinstance(patch, (dict, list)) and is_deep(patch):
-        raise bad_request(f"error decoding patch: nested more than {MAX_PATCH_DEPTH} levels deep")
+    _check_depth(patch)
     if media == JSON_PATCH:
         return _operations(patch, kind)
     if not isinstance(patch, dict):
@@ -76,6 +75,11 @@ def patched_content(media: str, raw: bytes, kind: str) -> Callable[[Content], Co
     if media == MERGE:
         return lambda content: merged(content, patch)
     return lambda content: _strategic(content, patch, kind)
+
+
+def _check_depth(content: Any) -> None:
+    if isinstance(content, (dict, list)) and is_deep(content):
+        raise bad_request(f"error decoding patch: nested more than {MAX_PATCH_DEPTH} levels deep")
 
 
 def _strategic(content: Content, patch: Mapping[str, Any], kind: str) -> Content:
@@ -139,6 +143,8 @@ def _operations(patch: Any, kind: str) -> Callable[[Content], Content]:
             raise RestError(422, "Invalid", text, {}) from None
         if not isinstance(result, dict):
             raise bad_request("error decoding patch: the result is not an object")
+        # Each move may have made it deeper.
+        _check_depth(result)
         return {name: value for name, value in result.items() if value != {} or name in content}
 
     return change
