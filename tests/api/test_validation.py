@@ -258,6 +258,16 @@ def test_only_what_a_node_must_have_is_a_value_of_a_label() -> None:
     assert "nodeSelectorTerms[0].matchExpressions[0].values[0]" in refused
 
 
+def test_the_values_of_a_preference_are_bounded() -> None:
+    pod = new_pod()
+    affinity = pod.spec.affinity.node_affinity
+    preferred = affinity.preferred_during_scheduling_ignored_during_execution.add(weight=1)
+    many = ["a"] * 10_001
+    preferred.preference.match_expressions.add(key="zone", operator="In", values=many)
+    [refused] = complaints(pod)
+    assert "must have at most 10000 items" in refused
+
+
 def updated(change: Callable[[Pod], object], start: Callable[[Pod], object]) -> list[str]:
     old = new_pod(start)
     new = Pod()

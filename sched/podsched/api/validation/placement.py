@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podsched.api import objects as o
-from podsched.api.names import dns1123_label, dns1123_subdomain, label_value, qualified_name
+from podsched.api.names import (
+    NameRule,
+    dns1123_label,
+    dns1123_subdomain,
+    label_value,
+    qualified_name,
+)
 from podsched.api.validation.meta import check_values, validate_label_selector, validate_values
 from podsched.api.validation.place import MAX_ITEMS, Place
 
@@ -30,7 +36,7 @@ def _node_affinity(at: Place, affinity: o.NodeAffinity) -> None:
     for item, term in at(_PREFERRED).each(preferred):
         _weight(item("weight"), term.weight)
         # As in Kubernetes, values that no label can have are no mistake in a preference.
-        _node_term(item("preference"), term.preference, any_value=True)
+        _node_term(item("preference"), term.preference, rule=lambda _: ())
 
 
 def _weight(at: Place, weight: int) -> None:
@@ -46,11 +52,10 @@ def validate_node_selector(at: Place, selector: o.NodeSelector) -> None:
         _node_term(item, term)
 
 
-def _node_term(at: Place, term: o.NodeSelectorTerm, *, any_value: bool = False) -> None:
+def _node_term(at: Place, term: o.NodeSelectorTerm, rule: NameRule = label_value) -> None:
     for item, requirement in at("matchExpressions").each(term.match_expressions):
         _node_expression(item, requirement)
-        if not any_value:
-            validate_values(item("values"), requirement.values)
+        validate_values(item("values"), requirement.values, rule)
     for item, requirement in at("matchFields").each(term.match_fields):
         _node_field(item, requirement)
 
