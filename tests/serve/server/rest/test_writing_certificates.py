@@ -55,6 +55,16 @@ async def test_an_approval_writes_the_decision_and_nothing_else(kube: KubeClient
     assert "certificate" not in answer.json["status"]
 
 
+async def test_an_approval_can_be_applied(kube: KubeClient) -> None:
+    await asked(kube)
+    config: dict[str, Any] = {"apiVersion": f"{GROUP}/v1", "kind": "CertificateSigningRequest"}
+    config |= {"metadata": {"name": "a"}, "status": {"conditions": [APPROVED]}}
+    headers = {"content-type": "application/apply-patch+yaml"}
+    path = f"{PATH}/a/approval?fieldManager=approver"
+    answer = await kube.request("PATCH", path, config, headers)
+    assert [each["type"] for each in answer.json["status"]["conditions"]] == ["Approved"]
+
+
 async def test_a_status_writes_the_certificate_and_no_decision(kube: KubeClient) -> None:
     await asked(kube)
     answer = await decided(kube, "status", conditions=[APPROVED], certificate="QUJD")

@@ -239,7 +239,8 @@ def _own_part(config: Mapping[str, Any], manager: Manager) -> dict[str, Any]:
         own = part_of_spec(spec, manager.subresource) if isinstance(spec, dict) else {}
         return {**config, "spec": own}
     if manager.subresource:
-        kept = ("apiVersion", "kind", "metadata", manager.subresource)
+        # Of an approval, too: it is a part of the status.
+        kept = ("apiVersion", "kind", "metadata", "status")
         return {key: value for key, value in config.items() if key in kept}
     return {key: value for key, value in config.items() if key != "status"}
 
