@@ -128,6 +128,13 @@ def test_what_is_within_the_bounds_is_accepted() -> None:
     assert apply_limit_ranges(pod(half, half), [limit_range(item, ratio)]) == []
 
 
+def test_a_ratio_beyond_all_floats_is_told_too() -> None:
+    ratio = {"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}}
+    huge = {"requests": {"cpu": "1"}, "limits": {"cpu": "9e400"}}
+    [found] = apply_limit_ranges(pod(huge), [limit_range(ratio)])
+    assert found.endswith(f"provided ratio is 9{400 * '0'}.000000")
+
+
 def test_a_pods_sum_is_written_like_its_parts() -> None:
     item = {"type": "Pod", "max": {"memory": "128Mi"}}
     part = {"limits": {"memory": "96Mi"}}

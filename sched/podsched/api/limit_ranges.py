@@ -151,8 +151,14 @@ def _ratio(
     if not limit:
         return f"{rule}, but no limit is specified or limit is 0"
     if limit > request * quantity.parse(enforced):
-        return f"{rule}, but provided ratio is {float(limit / request):.6f}"
+        return f"{rule}, but provided ratio is {ratio_text(limit / request)}"
     return None
+
+
+def ratio_text(ratio: Fraction) -> str:
+    """Return a ratio with six decimals, even if it is too large for a float."""
+    whole, millionths = divmod(round(ratio * 10**6), 10**6)
+    return f"{whole}.{millionths:06}"
 
 
 def _together(pod: o.Pod) -> dict[str, str]:

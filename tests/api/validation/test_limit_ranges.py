@@ -93,6 +93,12 @@ def test_a_mistake_is_told_with_its_path(item: dict[str, Any], problem: str) -> 
     assert found[0].startswith(f"spec.limits[0].{problem}")
 
 
+def test_a_ratio_beyond_all_floats_is_told_too() -> None:
+    item = {"type": "Container", "min": {"cpu": "1"}, "max": {"cpu": "8e400"}}
+    [found] = problems({**item, "maxLimitRequestRatio": {"cpu": "9e400"}})
+    assert found.endswith(f"max/min = 8{400 * '0'}.000000")
+
+
 def test_a_type_comes_once() -> None:
     item = {"type": "Pod", "max": {"cpu": "1"}}
     assert problems(item, item) == ['spec.limits[1].type: Duplicate value: "Pod"']

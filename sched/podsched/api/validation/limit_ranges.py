@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from podsched.api.limit_ranges import CLAIM, CONTAINER, POD
+from podsched.api.limit_ranges import CLAIM, CONTAINER, POD, ratio_text
 from podsched.api.names import qualified_name
 from podsched.api.objects import LimitRange, LimitRangeItem
 from podsched.api.validation.place import Place
@@ -125,5 +125,5 @@ def _check_ratio(
         here.invalid(text, f"ratio {text} is less than 1")
     least, most = amounts["min"].get(name), amounts["max"].get(name)
     if least and most is not None and ratio > most / least:
-        reason = f"ratio {text} is greater than max/min = {float(most / least):.6f}"
+        reason = f"ratio {text} is greater than max/min = {ratio_text(most / least)}"
         here.invalid(text, reason)
