@@ -125,8 +125,12 @@ for _type in ("int", "float", "bool"):
     _Loader.add_constructor(_tag, _fitting(_Loader.yaml_constructors[_tag]))
 
 
-def load_documents(text: str | bytes, *, most_events: float = math.inf) -> list[dict[str, Any]]:
-    """Return the documents of YAML or JSON text; empty ones are left out and Lists are opened.
+def load_documents(
+    text: str | bytes, *, most_events: float = math.inf, as_written: bool = False
+) -> list[dict[str, Any]]:
+    """Return the documents of YAML or JSON text; empty ones are left out.
+
+    Lists are opened, and former versions converted to those that are stored, unless ``as_written``.
 
     most_events: keys and values that it may have; maps and lists count twice.
     Raises ManifestError, also for text that is nested too deeply or unfolds to too much.
@@ -143,7 +147,7 @@ def load_documents(text: str | bytes, *, most_events: float = math.inf) -> list[
         raise ManifestError([invalid("", None, reason)]) from error
     documents: list[dict[str, Any]] = []
     for number, document in enumerate(loaded, start=1):
-        documents.extend(_opened(document, f"document {number}"))
+        documents.extend(_opened(document, f"document {number}", as_written=as_written))
     return documents
 
 
@@ -227,12 +231,15 @@ def _structure_error(problem: str, event: yaml.Event) -> yaml.YAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
-def _opened(document: object, where: str) -> Iterator[dict[str, Any]]:
+def _opened(document: object, where: str, *, as_written: bool = False) -> Iterator[dict[str, Any]]:
     if document is None:
         return
     if not isinstance(document, dict):
         problem = invalid("", document, f"expected an object, got {codec.type_name(document)}")
         raise ManifestError([problem], where)
+    if as_written:
+        yield document
+        return
     items = document.get("items")
     kind = document.get("kind")
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):

@@ -82,6 +82,15 @@ async def test_a_cluster_queue_of_v1beta1_is_stored_as_one_of_v1beta2(kube: Kube
     assert "cohort" not in stored["spec"]
 
 
+async def test_a_cluster_queue_of_v1beta1_may_be_written_as_yaml(kube: KubeClient) -> None:
+    body = f"apiVersion: {FORMER}\nkind: ClusterQueue\nmetadata:\n  name: q\nspec:\n  cohort: all\n"
+    headers = {"content-type": "application/yaml"}
+    path = f"/apis/{FORMER}/clusterqueues"
+    created = await kube.request("POST", path, body.encode(), headers)
+    assert created.status == 201, created.json
+    assert created.json["spec"]["cohort"] == "all"
+
+
 async def test_a_patch_of_v1beta1_has_the_names_of_v1beta1(kube: KubeClient) -> None:
     await kube.request("POST", QUEUES, QUEUE)
     change = {"spec": {"cohort": "other"}}

@@ -103,7 +103,7 @@ def _yaml(raw: bytes) -> Any:
             if not doubled and not is_deep(content):
                 return content
     try:
-        documents = load_documents(raw, most_events=_MAX_YAML_EVENTS)
+        documents = load_documents(raw, most_events=_MAX_YAML_EVENTS, as_written=True)
     except ManifestError as error:
         raise ValueError(str(error)) from None
     if len(documents) != 1:
