@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from podsched.serve.server.access.identity import caller, set_caller
-from podsched.serve.server.rest import checks, large_bodies, writing
+from podsched.serve.server.rest import checks, large_bodies, subresources, writing
 from podsched.serve.server.rest.large_bodies import apart
 from support.kube_client import KubeClient
 
@@ -147,6 +147,24 @@ async def test_a_patch_that_copies_is_not_applied_in_the_event_loops_thread(
         "PATCH", f"{MAPS}/m", patch.encode(), headers={"Content-Type": JSON_PATCH}
     )
     assert answer.json["data"] == {"a": "b", "c": "b"}
+    assert threads and threading.get_ident() not in threads
+
+
+async def test_a_patch_of_a_scale_is_not_applied_in_the_event_loops_thread_either(
+    kube: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets = "/apis/apps/v1/namespaces/default/replicasets"
+    labels = {"app": "web"}
+    pods = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    spec = {"selector": {"matchLabels": labels}, "template": pods}
+    made = await kube.request("POST", sets, {"metadata": {"name": "web"}, "spec": spec})
+    assert made.status == 201, made.json
+    threads: list[int] = []
+    monkeypatch.setattr(subresources, "managed", noting(threads, subresources.managed))
+    patch = [{"op": "copy", "from": "/spec/replicas", "path": "/spec/other"}]
+    headers = {"Content-Type": JSON_PATCH}
+    answer = await kube.request("PATCH", f"{sets}/web/scale", patch, headers)
+    assert answer.status == 200, answer.json
     assert threads and threading.get_ident() not in threads
 
 

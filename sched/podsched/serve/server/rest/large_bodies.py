@@ -14,10 +14,18 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
+from podsched.api.etcd_keys import local_key
+from podsched.api.objects import AnyObject, copy_of
+from podsched.serve.server import errors
 from podsched.serve.server.access.identity import caller
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
 from podsched.serve.server.fairness.turns import charge_call
 from podsched.serve.server.rest.bodies import parsed
 from podsched.serve.server.rest.messages import Request
+from podsched.serve.server.rest.routes import Target
+from podsched.serve.server.rewriting import Make
+from podsched.serve.server.watchcache import WatchCache
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -99,3 +107,25 @@ async def apart(size: int, function: Callable[_P, _T], *args: _P.args, **kwargs:
             return await asyncio.to_thread(measured)
         finally:
             charge_call(seconds)
+
+
+async def made_before(cache: WatchCache, target: Target, size: int, make: Make) -> Make:
+    """Return ``make``, called already for the cached version if that may take long.
+
+    size: of the request's body.
+    """
+    kind = target.resource.kind
+    cached = cache.get(kind, local_key(kind, target.namespace, target.name))
+    if cached is None:
+        return make
+    # The storage calls ``make`` between reading and writing, where it cannot wait for a thread.
+    made = await errors.awaited(apart(size + len(cached.value), make, cached))
+
+    def remade(entry: Entry) -> AnyObject:
+        if entry.revision != cached.revision:
+            return make(entry)
+        if isinstance(made, ApiError):
+            raise made
+        return copy_of(made)  # it is completed in place, maybe several times
+
+    return remade

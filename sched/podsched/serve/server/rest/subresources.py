@@ -22,10 +22,10 @@ from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, manager_
 from podsched.serve.server.rest.checks import deletion_error, storage_error, uid_mismatch
 from podsched.serve.server.rest.deleting import options_of
 from podsched.serve.server.rest.failures import RestError, bad_request
-from podsched.serve.server.rest.large_bodies import apart, parsed_body
+from podsched.serve.server.rest.large_bodies import apart, made_before, parsed_body
 from podsched.serve.server.rest.managers import Manager, managed
 from podsched.serve.server.rest.messages import Answer, Request, encode
-from podsched.serve.server.rest.patches import patch_type, patched_content
+from podsched.serve.server.rest.patches import effort_of, patch_type, patched_content
 from podsched.serve.server.rest.routes import Target
 from podsched.serve.server.rewriting import Rewrite
 from podsched.v1 import api_pb2 as v1
@@ -119,11 +119,15 @@ class Subresources:
 
     async def set_scale(self, target: Target, request: Request) -> Answer:
         """Set a workload's replicas, by PUT or PATCH of its Scale."""
+        kind = target.resource.kind
+        rights().check(target.verb, kind, target.namespace, target.name, "scale")
         dry = asks_dry_run(request, "UpdateOptions")
         manager = Manager(manager_of(request, "UpdateOptions"), "Update", "scale")
-        raw = request.body
+        raw, effort = request.body, len(request.body)
         if target.verb == "patch":
-            change = await apart(len(raw), patched_content, patch_type(request), raw, "Scale")
+            media = patch_type(request)
+            effort = effort_of(media, raw)
+            change = await apart(len(raw), patched_content, media, raw, "Scale")
         else:
             content, _ = await parsed_body(request, "Scale")
             check_kind(content, "Scale", (_SCALES,))
@@ -135,9 +139,9 @@ class Subresources:
             scaled = _scaled(target, entry, change(_scale(entry)))
             return managed(target.resource, entry, scaled, manager)
 
-        kind = target.resource.kind
+        before = await made_before(self._core.cache, target, effort, make)
         entry = await self._core.rewriter.rewrite(
-            Rewrite(kind, target.namespace, target.name, target.verb, "scale", make, dry)
+            Rewrite(kind, target.namespace, target.name, target.verb, "scale", before, dry)
         )
         return Answer(encode(_scale(entry)))
 

@@ -41,7 +41,7 @@ from podsched.serve.server.rest.checks import (
     uid_mismatch,
     update_error,
 )
-from podsched.serve.server.rest.large_bodies import apart, parsed_body
+from podsched.serve.server.rest.large_bodies import apart, made_before, parsed_body
 from podsched.serve.server.rest.managers import Manager, applied, managed, normalized
 from podsched.serve.server.rest.media import Form, form_of
 from podsched.serve.server.rest.messages import Answer, Request
@@ -52,7 +52,7 @@ from podsched.serve.server.rest.reading import Reading
 from podsched.serve.server.rest.resources import Resource
 from podsched.serve.server.rest.routes import Target
 from podsched.serve.server.rest.views import patchable, typed
-from podsched.serve.server.rewriting import Rewrite
+from podsched.serve.server.rewriting import Make, Rewrite
 
 #: Kinds of which an update creates the object that it does not find: AllowCreateOnUpdate of
 #: Kubernetes' strategies.
@@ -149,7 +149,7 @@ class Writing:
             set_kubelet_defaults(message, entry.message)
             return managed(resource, entry, message, manager)
 
-        before = await self._made_before(target, len(request.body), make)
+        before = await made_before(self._core.cache, target, len(request.body), make)
 
         def create() -> Awaitable[Entry]:
             return self._created(target, copy_of(decoded.message), dry)
@@ -171,9 +171,7 @@ class Writing:
         await self._check_namespace(target)
         return await self._core.creator.create(message, dry_run=dry, of_kubernetes=True)
 
-    async def _rewritten(
-        self, target: Target, verb: str, make: Callable[[Entry], AnyObject], dry: bool
-    ) -> Entry:
+    async def _rewritten(self, target: Target, verb: str, make: Make, dry: bool) -> Entry:
         kind, subresource = target.resource.kind, target.subresource
         change = Rewrite(kind, target.namespace, target.name, verb, subresource, make, dry)
         try:
@@ -185,7 +183,7 @@ class Writing:
         self,
         target: Target,
         verb: str,
-        make: Callable[[Entry], AnyObject],
+        make: Make,
         dry: bool,
         create: Callable[[], Awaitable[Entry]] | None,
     ) -> tuple[Entry, int]:
@@ -202,29 +200,6 @@ class Writing:
                 raise
         # Another request has created it since.
         return await self._rewritten(target, verb, make, dry), 200
-
-    async def _made_before(
-        self, target: Target, size: int, make: Callable[[Entry], AnyObject]
-    ) -> Callable[[Entry], AnyObject]:
-        """Return ``make``, called already for the cached version if that may take long.
-
-        size: of the request's body.
-        """
-        kind = target.resource.kind
-        cached = self._core.cache.get(kind, local_key(kind, target.namespace, target.name))
-        if cached is None:
-            return make
-        # The storage calls ``make`` between reading and writing, where it cannot wait for a thread.
-        made = await errors.awaited(apart(size + len(cached.value), make, cached))
-
-        def remade(entry: Entry) -> AnyObject:
-            if entry.revision != cached.revision:
-                return make(entry)
-            if isinstance(made, ApiError):
-                raise made
-            return copy_of(made)  # it is completed in place, maybe several times
-
-        return remade
 
     # ------------------------------------------------------------------ patch
 
@@ -253,7 +228,7 @@ class Writing:
             message = _patched(target, entry, content, level, warnings)
             return managed(resource, entry, message, manager)
 
-        before = await self._made_before(target, effort_of(kind, request.body), make)
+        before = await made_before(self._core.cache, target, effort_of(kind, request.body), make)
         entry = await self._rewritten(target, "patch", before, dry)
         add_warnings(*warnings)
         await turn.wait()
@@ -281,7 +256,7 @@ class Writing:
             # The object has no unknown fields but those of the configuration.
             return _patched(target, entry, content, "Ignore", [])
 
-        before = await self._made_before(target, size, make)
+        before = await made_before(self._core.cache, target, size, make)
 
         def create() -> Awaitable[Entry]:
             return self._apply_new(target, config, manager, dry, size)
