@@ -147,6 +147,23 @@ async def test_a_resize_is_applied(kube: KubeClient) -> None:
     assert "image" not in str(mine[0]["fieldsV1"])
 
 
+async def test_a_resize_that_is_applied_leaves_the_owners_of_labels(kube: KubeClient) -> None:
+    """It does not write them, even if it has others."""
+    await kube.request("POST", PODS, pod())
+    written: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod"}
+    owned = {**written, "metadata": {"labels": {"app": "web"}}}
+    await kube.request("PATCH", f"{PODS}/web?fieldManager=owner", owned, APPLY)
+    more = resize({"requests": {"cpu": "2"}})
+    change = {**written, "metadata": {"labels": {"app": "db"}}, **more}
+    path = f"{PODS}/web/resize?fieldManager=me&force=true"
+    applied = await kube.request("PATCH", path, change, APPLY)
+    assert applied.json["metadata"]["labels"] == {"app": "web"}
+    owners = applied.json["metadata"]["managedFields"]
+    fields = {each["manager"]: each["fieldsV1"] for each in owners}
+    assert fields["owner"] == {"f:metadata": {"f:labels": {"f:app": {}}}}
+    assert fields["me"].keys() == {"f:spec"}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

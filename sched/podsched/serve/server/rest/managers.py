@@ -237,7 +237,9 @@ def _own_part(config: Mapping[str, Any], manager: Manager) -> dict[str, Any]:
     if manager.subresource in POD_PARTS:
         spec = config.get("spec")
         own = part_of_spec(spec, manager.subresource) if isinstance(spec, dict) else {}
-        return {**config, "spec": own}
+        metadata = config.get("metadata", {})
+        names = {key: value for key, value in metadata.items() if key in _UNMANAGED}
+        return {"metadata": names, "spec": own}
     if manager.subresource:
         # Of an approval, too: it is a part of the status.
         kept = ("apiVersion", "kind", "metadata", "status")
