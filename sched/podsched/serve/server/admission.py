@@ -149,7 +149,7 @@ def admit_update(
     seconds; part: the subresource of an update of a part of a pod. Raises ApiError.
     """
     classes = sources.priority_classes()
-    _complete(message, old, now, classes)
+    default_update(message, old, now, classes)
     _check_policies(kind, message, sources, old, part)
     _keep_metadata(message, old)
     if isinstance(message, Namespace) and isinstance(old, Namespace):
@@ -331,7 +331,10 @@ def check_deletable(kind: Kind, name: str) -> None:
         raise errors.forbidden(kind, name, "this is a system priority class and cannot be deleted")
 
 
-def _complete(message: AnyObject, old: AnyObject, now: float, classes: PriorityClasses) -> None:
+def default_update(
+    message: AnyObject, old: AnyObject, now: float, classes: PriorityClasses
+) -> None:
+    """Set the defaults of an object that replaces ``old``, in place. now: Unix time in seconds."""
     if not isinstance(message, Pod):
         default_object(message, now=now, uid=old.metadata.uid, priority_classes=classes)
         if isinstance(message, DeviceTaintRule) and isinstance(old, DeviceTaintRule):

@@ -591,24 +591,35 @@ async def test_a_quantity_is_applied_as_it_is_stored(kube: KubeClient) -> None:
     assert versions[1:] == [versions[1]] * 3
 
 
+#: Without its API groups, which are defaults.
+BINDING = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "RoleBinding",
+    "metadata": {"name": "readers"},
+    "roleRef": {"kind": "Role", "name": "reader"},
+    "subjects": [{"kind": "User", "name": "ann"}],
+}
+BINDING_PATH = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings/readers"
+
+
 async def test_applying_again_what_has_got_defaults_writes_nothing(
     world: World, kube: KubeClient
 ) -> None:
     """The subjects are one value, which differs from what is applied by their API group."""
-    config = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": "readers"},
-        "roleRef": {"kind": "Role", "name": "reader"},
-        "subjects": [{"kind": "User", "name": "ann"}],
-    }
-    path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings/readers"
-    await kube.request("PATCH", f"{path}?fieldManager=one", config, APPLY)
+    path = f"{BINDING_PATH}?fieldManager=one"
+    await kube.request("PATCH", path, BINDING, APPLY)
     stored = message_of(await world.core.registry.get("RoleBinding", "default", "readers"))
     stored.metadata.managed_fields[0]["time"] = "2001-01-01T00:00:00Z"
     entry = await world.core.registry.update(stored)
-    again = await kube.request("PATCH", f"{path}?fieldManager=one", config, APPLY)
+    again = await kube.request("PATCH", path, BINDING, APPLY)
     assert again.json["metadata"]["resourceVersion"] == str(entry.revision)
+
+
+async def test_an_update_without_the_defaults_takes_nothing_over(kube: KubeClient) -> None:
+    made = await kube.request("PATCH", f"{BINDING_PATH}?fieldManager=one", BINDING, APPLY)
+    again = await kube.request("PUT", f"{BINDING_PATH}?fieldManager=two", BINDING)
+    assert again.status == 200, again.json
+    assert again.json["metadata"] == made.json["metadata"]
 
 
 async def test_an_item_that_is_applied_no_longer_is_not_stored_without_its_name(

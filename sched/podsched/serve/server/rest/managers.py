@@ -14,11 +14,13 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from podsched.api import codec
-from podsched.api.objects import AnyObject
+from podsched.api.objects import AnyObject, copy_of
 from podsched.api.pod_parts import POD_PARTS, part_of_spec
+from podsched.api.priorities import PriorityClasses
 from podsched.api.quantity import canonical
 from podsched.api.quantity_fields import change_quantities
 from podsched.api.reasons import StatusCode
+from podsched.serve.server.admission import default_update
 from podsched.serve.server.certificate_requests import APPROVAL
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import too_large
@@ -50,6 +52,8 @@ _NONE: Final[Fields] = {}
 _MAX_CONFLICTS: Final = 100
 #: Lists that are owned as one value, though others of their names have items with keys.
 _WHOLE_LISTS: Final = {"EndpointSlice": "ports", "ServiceAccount": "imagePullSecrets"}
+#: The default of a priority depends on them, which only new pods get.
+_CLASSES: Final = PriorityClasses()
 _APPLY, _UPDATE = "Apply", "Update"
 #: Fields without an owner: the object's identity, and those that the server sets.
 _UNMANAGED: Final = frozenset(
@@ -280,7 +284,9 @@ def managed(resource: Resource, entry: Entry, message: AnyObject, manager: Manag
         message.metadata.ClearField("managed_fields")
         return message
     live = codec.write(old)
-    written = _written(resource, live, codec.write(message), manager.subresource)
+    alone = manager.subresource in ("status", APPROVAL)
+    new = codec.write(message if alone else _defaulted(message, old))
+    written = _written(resource, live, new, alone=alone)
     kind = resource.kind.name
     change = _Difference.between(_opaque(kind, live), _opaque(kind, written))
     owners = _owners(live)
@@ -302,11 +308,17 @@ def managed(resource: Resource, entry: Entry, message: AnyObject, manager: Manag
     return message
 
 
+def _defaulted(message: AnyObject, old: AnyObject) -> AnyObject:
+    """Return a copy of a replacement with its defaults: who leaves them out changes nothing."""
+    made = copy_of(message)
+    default_update(made, old, 0, _CLASSES)
+    return made
+
+
 def _written(
-    resource: Resource, live: dict[str, Any], new: dict[str, Any], subresource: str
+    resource: Resource, live: dict[str, Any], new: dict[str, Any], *, alone: bool
 ) -> dict[str, Any]:
-    """Return what is stored of a replacement: a write has a status or the rest of an object."""
-    alone = subresource in ("status", APPROVAL)
+    """Return what is stored of a replacement: its status ``alone``, or the rest of it."""
     if not alone and not resource.kind.has_status:
         return new
     content, of_status = (live, new) if alone else (new, live)
