@@ -17,6 +17,7 @@ from podsched.api.columns import (
 )
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.manifest import from_manifest
+from podsched.api.objects import copy_of
 
 RUNS: dict[str, Any] = {"ready": True, "started": True, "state": {"running": {}}}
 DONE: dict[str, Any] = {"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
@@ -141,3 +142,14 @@ def test_an_autoscaler_shows_what_is_used_and_what_it_aims_at(
         "status": {} if current is None else {"currentMetrics": of(current=current)},
     }
     assert scale_metrics(from_manifest(scaler).message, 0.0) == shown
+
+
+def test_to_show_an_autoscaler_of_a_nameless_resource_does_not_change_it() -> None:
+    """A name without a value would be added, with which no update is valid."""
+    metrics = [{"type": "Resource", "resource": {"target": {"averageUtilization": 50}}}]
+    scaler = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"}
+    manifest = {**scaler, "metadata": {"name": "a"}, "spec": {"metrics": metrics}}
+    message = from_manifest(manifest).message
+    before = copy_of(message)
+    assert scale_metrics(message, 0.0) == ": <unknown>/50%"
+    assert message == before

@@ -362,7 +362,8 @@ def scale_metrics(scaler: Any, _: float) -> str:
         for field in ("averageUtilization", "averageValue"):
             if field in target:
                 used = _amount(current[field]) if field in current else UNKNOWN
-                shown.append(f"{resource['name'].string_value}: {used}/{_amount(target[field])}")
+                name = resource["name"].string_value if "name" in resource else ""
+                shown.append(f"{name}: {used}/{_amount(target[field])}")
                 break
     return ", ".join(shown) or NONE
 
