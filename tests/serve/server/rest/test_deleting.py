@@ -66,3 +66,12 @@ async def test_a_grace_period_that_is_no_number_of_64_bits_is_refused(
     assert (await kube.request("DELETE", path, options)).status == 400
     eviction = {"metadata": {"name": "web"}, "deleteOptions": options}
     assert (await kube.request("POST", f"{path}/eviction", eviction)).status == 400
+
+
+async def test_a_word_in_place_of_a_boolean_is_no_wish_to_keep_dependents(
+    world: World, kube: KubeClient
+) -> None:
+    await world.core.creator.create(pod("web"))
+    path = "/api/v1/namespaces/default/pods/web"
+    assert (await kube.request("DELETE", path, {"orphanDependents": "false"})).status == 400
+    assert (await kube.get(path)).status == 200

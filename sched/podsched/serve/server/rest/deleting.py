@@ -94,17 +94,17 @@ def options_of(content: dict[str, Any]) -> DeleteOptions:
     """Return the options that JSON describes. Raises RestError."""
     found = content.get("preconditions") or {}
     grace, policy = content.get("gracePeriodSeconds"), content.get("propagationPolicy") or ""
-    values = content.get("dryRun") or []
+    values, orphan = content.get("dryRun") or [], content.get("orphanDependents")
     good = (
         isinstance(found, dict)
         and (grace is None or (type(grace) is int and -LARGEST <= grace <= LARGEST))
         and isinstance(policy, str)
         and isinstance(values, list)
+        and (orphan is None or isinstance(orphan, bool))
     )
     if not good:
         text = json.dumps(content)[:200]
         raise bad_request(f"json: cannot unmarshal {text} into Go value of type v1.DeleteOptions")
-    orphan = content.get("orphanDependents")
     _check_policy(policy, orphan)
     if orphan is not None:
         policy = "Orphan" if orphan else "Background"
