@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
@@ -176,6 +177,44 @@ def test_what_could_be_applied_once_can_be_applied_again_and_by_others() -> None
         9_900
     ] * 3
     assert apply(live, {"metadata": {"name": "web"}})["data"] == config["data"]
+
+
+# ---------------------------------------------------------------------- what kubectl has applied
+
+NOTE = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def applied_by_kubectl(**labels: str) -> Content:
+    """Return an object that kubectl has applied by itself, without managers."""
+    metadata: Content = {"name": "web", "labels": labels}
+    note = json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+    return {"metadata": {**metadata, "annotations": {NOTE: note}}}
+
+
+def test_kubectl_may_change_on_the_server_what_it_applied_by_itself() -> None:
+    live = applied_by_kubectl(app="web")
+    change = {"metadata": {"labels": {"app": "db"}}}
+    with pytest.raises(RestError):
+        apply(live, change, "other")
+    metadata = apply(live, change, "kubectl")["metadata"]
+    assert metadata["labels"] == {"app": "db"}
+    note = json.loads(metadata["annotations"][NOTE])
+    assert note["metadata"] == {"labels": {"app": "db"}, "annotations": {}}
+
+
+def test_what_another_has_changed_since_kubectl_applied_it_is_a_conflict() -> None:
+    live = applied_by_kubectl(app="web", tier="a")
+    live["metadata"]["labels"]["tier"] = "b"
+    with pytest.raises(RestError) as refused:
+        apply(live, {"metadata": {"labels": {"app": "db", "tier": "c"}}}, "kubectl")
+    assert refused.value.message.startswith("Apply failed with 1 conflict: ")
+    assert refused.value.message.endswith(".metadata.labels.tier")
+
+
+def test_a_note_of_kubectl_that_became_too_large_is_left_out() -> None:
+    """With it, the configuration would be refused."""
+    found = apply(applied_by_kubectl(), {"data": {"a": 2**18 * "x"}}, "kubectl")
+    assert found["metadata"]["annotations"] == {}
 
 
 # ---------------------------------------------------------------------- a plain reading of the rule

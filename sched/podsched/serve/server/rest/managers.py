@@ -40,6 +40,7 @@ from podsched.serve.server.rest.fieldsets import (
     to_fields,
     union,
 )
+from podsched.serve.server.rest.last_applied import KUBECTL, last_applied, renewed
 from podsched.serve.server.rest.resources import Resource
 from podsched.serve.server.rest.shapes import with_micro_times
 from podsched.serve.server.rewriting import metadata_with_status
@@ -221,8 +222,10 @@ def applied(
     change = _Difference.between(live, content)
     # What is not stored and is set to nothing does not change.
     changed = difference(change.changed, difference(empty, fields_of(_manageable(live))))
+    by_kubectl = manager.name == KUBECTL and not manager.subresource
+    contested = difference(changed, _noted(live, version, kind) if by_kubectl else _NONE)
     conflicts = [
-        (owner, fields) for owner in others if (fields := intersection(owner.fields, changed))
+        (owner, fields) for owner in others if (fields := intersection(owner.fields, contested))
     ]
     if conflicts and not force:
         raise _conflict(conflicts)
@@ -233,7 +236,15 @@ def applied(
     named += [] if own is not None else [mine]
     listed = [owner.content() for owner in named if owner.fields]
     content["metadata"] = {**content.get("metadata", {}), "managedFields": listed}
-    return _plain(content)
+    content = _plain(content)
+    said = {"apiVersion": version, "kind": kind, **_plain(config)}
+    return renewed(content, said) if by_kubectl else content
+
+
+def _noted(live: Mapping[str, Any], version: str, kind: str) -> Fields:
+    """Return the fields that kubectl applied by itself, and that are still as it did."""
+    noted = _opaque(kind, last_applied(live, version))
+    return difference(fields_of(_manageable(noted)), _Difference.between(live, noted).changed)
 
 
 def _own_part(config: Mapping[str, Any], manager: Manager) -> dict[str, Any]:
