@@ -454,6 +454,33 @@ async def test_a_member_whose_binding_failed_once_is_bound_at_once() -> None:
         world.check()
 
 
+async def test_late_members_do_not_count_as_failures_of_the_gang_that_they_wait_for() -> None:
+    world = world_of_nodes(n1="4")
+    binder = DyingBinder(world)
+    binder.refused = {"b"}
+
+    def before() -> None:
+        if binder.calls:
+            binder.refused = set()
+
+    binder.before = before
+    patch_many = world.cluster.patch_many
+
+    async def slow(patches: Any, *, fence: api_pb2.Fence | None = None) -> Results:
+        await asyncio.sleep(1)
+        return await patch_many(patches, fence=fence)
+
+    world.cluster.patch_many = slow  # type: ignore[method-assign]
+    async with world.running():
+        gang(world, "a", "b")
+        for name in ("late", "later"):
+            await asyncio.sleep(0.2)
+            add(world, name)
+        await asyncio.sleep(30)
+        assert bound(world) == ["a", "b", "late", "later"]
+        world.check()
+
+
 async def test_a_gang_one_of_whose_members_can_never_be_bound_is_taken_back() -> None:
     world = world_of_nodes(n1="4")
     DyingBinder(world).refused = {"b"}

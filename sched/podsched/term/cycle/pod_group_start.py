@@ -298,10 +298,12 @@ class GroupStarts(TermPart):
         followers = self.followers_of(start)
         if self._is_incomplete(key):
             started = len(self._taking_back.bound(key)) >= start.min_count
-            self._taking_back.start_ended(key, started=started)
             if started:
+                self._taking_back.start_ended(key, started=True)
                 self._group_outcomes.binding_ended(group, SUCCESS)
+            # Only once: the starts that followed one that has failed are given up with it.
             elif key not in self._incomplete:
+                self._taking_back.start_ended(key, started=False)
                 self._incomplete.append(key)
                 self._activator.notify()
         for follower in followers:
