@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Any
@@ -778,3 +779,33 @@ async def test_a_gang_whose_extender_fails_to_bind_a_member_is_bound_at_its_next
         assert not world.ended.done()
     assert bound(world) == ["a", "b"]
     assert conditions(world) == STARTED
+
+
+async def test_a_member_that_is_still_being_bound_is_taken_back_with_its_gang() -> None:
+    answered = asyncio.Event()
+
+    class Binds(ScriptedExtender):
+        async def send(self, verb: str, body: bytes) -> bytes:
+            name = json.loads(body)["PodName"]
+            if name == "a":
+                return b'{"Error": "never"}'
+            if name == "b":
+                await answered.wait()
+            world.change(name, lambda pod: setattr(pod.spec, "node_name", "n1"))
+            return b"{}"
+
+    extender = {"urlPrefix": "http://binds", "bindVerb": "bind"}
+    world = TermWorld(extenders=[extender], connect=lambda _: Binds())
+    node = world.node("n1", cpu="4")
+    async with world.running():
+        gang(world, "a", "b", "c")
+        await asyncio.sleep(0.5)
+        assert bound(world) == ["c"]
+        node.spec.unschedulable = True
+        world.cluster.update(node)
+        await asyncio.sleep(10)
+        answered.set()
+        await asyncio.sleep(5)
+        assert bound(world) == []
+        assert conditions(world) == TAKEN_BACK
+        world.check()

@@ -99,7 +99,8 @@ class PodGroupFollowUp(TermPart):
             self._activator.activate_wanted(decision.state)
         if decided.start is not None:
             decided.start.all_asked()
-        if not result.status.ok and group.key in self._group_outcomes.binding:
+        # Not while bindings are under way: members that are bound later would be left alone.
+        if not result.status.ok and self._starts.is_incomplete(group.key):
             self._taking_back.begin(group, result.status)
         self._group_outcomes.decided(group, result.status)
 

@@ -212,7 +212,7 @@ class GroupStarts(TermPart):
             assignment.group = start
         if group.key in self._starting:
             self._starting[group.key].followers.append(start)
-        elif start.can_be_partial or self._is_incomplete(group.key):
+        elif start.can_be_partial or self.is_incomplete(group.key):
             self._starting[group.key] = start
         return start
 
@@ -296,7 +296,7 @@ class GroupStarts(TermPart):
         if self._starting.get(key, start) is not start:
             return  # It has followed one that is not over yet.
         followers = self.followers_of(start)
-        if self._is_incomplete(key):
+        if self.is_incomplete(key):
             started = len(self._taking_back.bound(key)) >= start.min_count
             if started:
                 self._taking_back.start_ended(key, started=True)
@@ -312,7 +312,7 @@ class GroupStarts(TermPart):
             elif follower.members and not follower.undecided:
                 self.bind(follower)
 
-    def _is_incomplete(self, key: str) -> bool:
+    def is_incomplete(self, key: str) -> bool:
         """Whether a group may be partly bound, and no binding of it is under way."""
         is_being_bound = key in self._recording or key in self._under_way
         return key in self._group_outcomes.binding and not is_being_bound
