@@ -108,6 +108,28 @@ async def test_a_gang_is_decided_again_if_a_node_of_it_goes_during_the_decision(
         world.check()
 
 
+async def test_a_gang_does_not_start_with_a_member_whose_deletion_begins_during_the_decision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    add, going = GroupMembers.add, list[str]()
+
+    def add_and_delete(of: GroupMembers, trial: GroupTrial, decision: Decision) -> bool:
+        if not going:
+            going.append(decision.queued.info.name)
+            world.change(going[0], lambda pod: pod.metadata.deletion_timestamp.FromSeconds(1))
+        return add(of, trial, decision)
+
+    monkeypatch.setattr(GroupMembers, "add", add_and_delete)
+    monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
+    world = world_of_nodes(n1="4")
+    async with world.running():
+        group(world, min_count=2)
+        await members_and_wait(world, "a", "b", seconds=5)
+        assert pods(world) == ["a", "b"]
+        assert bound(world) == []
+        world.check()
+
+
 async def test_members_wait_untried_for_their_group_and_for_min_count_of_them() -> None:
     async with world_of_nodes(n1="4").running() as world:
         await members_and_wait(world, "a", "b")

@@ -249,12 +249,14 @@ class GroupDeciding(TermPart):
                 assignment.tolerations = chosen.tolerations(pod)
 
     def _is_there(self, decision: Decision) -> bool:
-        """Whether a placed member still exists without a node, and the node where it is placed."""
+        """Whether a placed member can still be bound, and the node where it is placed exists."""
         pod = decision.queued.info
         known = self._cluster.pods.get(pod.key)
         if known is None or self._cluster.nodes.row_of(decision.node_name) is None:
             return False
-        return known.uid == pod.uid and not known.pod.spec.node_name
+        # With finalizers a pod that is being deleted may stay for long.
+        is_bound = bool(known.pod.spec.node_name)
+        return known.uid == pod.uid and not is_bound and not known.terminating
 
 
 def _of_members(
