@@ -236,6 +236,27 @@ async def test_nothing_of_a_start_that_is_over_waits_for_the_garbage_collector()
             gc.enable()
 
 
+async def test_a_gang_that_gets_the_name_of_one_that_was_being_bound_is_recorded_too() -> None:
+    world = world_of_nodes(n1="4")
+    binder = DyingBinder(world)
+
+    def delete() -> None:
+        binder.before = lambda: None
+        for kind, name in (("Pod", "a"), ("Pod", "b"), ("PodGroup", "g")):
+            world.cluster.delete(kind, f"default/{name}")
+
+    binder.before = delete
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(5)
+        seen = list[dict[str, str]]()
+        binder.before = lambda: seen.append(conditions(world))
+        gang(world, "c", "d")
+        await asyncio.sleep(1)
+        assert bound(world) == ["c", "d"]
+        assert seen == [BEING_BOUND]
+
+
 async def test_a_gang_whose_start_cannot_be_recorded_is_not_bound() -> None:
     loop = asyncio.get_running_loop()
     world = TermWorld(cluster=UnwillingCluster(now=lambda: WALL + loop.time()))

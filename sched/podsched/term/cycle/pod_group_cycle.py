@@ -153,6 +153,8 @@ class PodGroupCycle(TermPart):
         members = self._follow_up.not_skipped(popped)
         group = pod_group(self._cluster, key)
         if group is None:
+            # Else another group that gets its name would not be recorded.
+            self._group_outcomes.binding.discard(key)
             self._state.queue.attempts.return_unattempted(members, self._clock())
             return None
         if members and not self._taking_back.failed_too_often(key):
