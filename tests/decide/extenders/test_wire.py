@@ -115,6 +115,7 @@ def test_preemption_results_are_read_by_uid() -> None:
         body({"NodeNames": [], "FailedNodes": {"n1": 4}}),
         body({"Error": 5}),
         b'{"NodeNames": [], "FailedNodes": {"n1": "half of a pair: \\ud800"}}',
+        b'{"NodeNames": [], "FailedNodes": {"n1": "the same as bytes: \xed\xa0\x80"}}',
     ],
 )
 def test_nonsense_for_a_filter_result_is_an_error_and_nothing_else(answer: bytes) -> None:

@@ -175,10 +175,11 @@ def read_binding_result(body: bytes) -> None:
 
 def _parsed(body: bytes) -> Any:
     try:
-        answer = json.loads(body)
+        answer = json.loads(body.decode())
         if b"\\ud" in body.lower():
             # JSON can contain half of a surrogate pair, which cannot be encoded as UTF-8. Reject it
-            # here, before an event or a pod's condition would fail to encode it.
+            # here (``decode`` does so if it is no escape), before an event or a pod's condition
+            # would fail to encode it.
             json.dumps(answer, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise ExtenderError(f"the answer is not JSON: {error}") from error
