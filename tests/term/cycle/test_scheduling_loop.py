@@ -16,7 +16,7 @@ from podsched.framework.plugin import ObjectPatch, PermitResult, PreBindPlan
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, error, unschedulable
 from podsched.lib import event_loop
-from podsched.lib.event_loop import ROUND
+from podsched.lib.event_loop import ROUND, Turn
 from podsched.serve.client.errors import FenceLost, Unavailable
 from podsched.term.faulty_pods import PodFault
 from podsched.v1 import api_pb2
@@ -849,6 +849,30 @@ async def test_others_have_their_turn_between_decisions_that_take_long(
         world.pod(f"p{number}", cpu=f"{100 + number}m")
     await world.run_for(1)
     assert seen[:4] == ["decided", "other"] * 2
+
+
+async def test_a_term_that_ends_by_itself_decides_for_no_more_pods_of_its_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else nobody would wait for the outcome of their bindings."""
+
+    async def slowly(turn: Turn) -> None:
+        await asyncio.sleep(1)
+
+    monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
+    world = world_of_nodes(n1="4")
+    async with world.running():
+        monkeypatch.setattr(Turn, "is_over", True)
+        monkeypatch.setattr(Turn, "give_way", slowly)
+        world.pod("a")
+        world.pod("b")
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            if world.nodes_of("a")[0]:
+                break
+        await world.term.finish()
+        await asyncio.sleep(5)
+        assert world.nodes_of("a", "b") == ["n1", ""]
 
 
 @pytest.mark.parametrize("gone", ["p20", "p70", "p139"])

@@ -108,6 +108,7 @@ class SchedulingLoop(TermPart):
         self._make_cycles(parts, failures)
         self._decides = asyncio.Event()
         self._decides.set()
+        self._looping: asyncio.Task[None] | None = None
         self._recent = RecentEvents()
         self._auditor = Auditor(parts.state, parts.decider, self._recent, AUDITED)
 
@@ -210,13 +211,17 @@ class SchedulingLoop(TermPart):
         are being bound, and for whom which pods make room.
         """
         self._decides.clear()
+        if self._looping is not None:
+            # A batch may take long. What it decided later would be bound while the tasks end.
+            self._looping.cancel()
+            await asyncio.wait([self._looping])
         await self.binding.settled(FINISH)
         writers = (self._conditions, self._statuses, self._evictions, self.evictor)
         for _ in range(round(FINISH / _LOOK_EVERY)):
             if all(each.is_idle for each in writers):
                 break
             await asyncio.sleep(_LOOK_EVERY)
-        # Pods may have passed PreBind meanwhile, or a decision may have ended that was under way.
+        # Pods may have passed PreBind meanwhile.
         await self.binding.settled(0.0)
 
     async def run(self) -> None:
@@ -234,7 +239,7 @@ class SchedulingLoop(TermPart):
         self._tasks.start(self._statuses.run(), "write statuses", endless=True)
         self._tasks.start(self._conditions.run(), "write group statuses", endless=True)
         self._tasks.start(self._queue_statuses.run(), "write queue statuses", endless=True)
-        self._tasks.start(self._loop(), "scheduling loop", endless=True)
+        self._looping = self._tasks.start(self._loop(), "scheduling loop", endless=True)
         if self._settings.audit_period:
             audits = self._auditor.run(
                 self._settings.audit_period,
@@ -257,6 +262,7 @@ class SchedulingLoop(TermPart):
             await self.binding.ask_again()
             raise
         finally:
+            self._looping = None  # It refers to this loop.
             await self.binding.close()
 
     async def _loop(self) -> None:
