@@ -288,6 +288,25 @@ def test_taints_that_differ_only_in_time_are_one_set() -> None:
     assert columns.taint_set[rows[0]] == columns.taint_set[rows[1]] != 0
 
 
+def test_sets_of_taints_that_no_node_has_any_more_take_no_room() -> None:
+    columns = Columns()
+    for name in "ab":
+        columns.add_node(make_node(name, taints=[("k", "first", "NoExecute")]))
+    for number in range(100):
+        for name in "ab":
+            columns.update_node(make_node(name, taints=[("k", str(number), "NoExecute")]))
+            row = columns.row_of(name)
+            assert row is not None
+            [taint] = columns.taints(int(columns.taint_set[row]))
+            assert taint.value == str(number)
+    copied = columns.copy()
+    for name in "ab":
+        columns.remove_node(name)
+    assert not any(columns.node_table.taint_sets.taints)
+    assert len(columns.node_table.taint_sets.taints) < 5
+    assert copied.taint_set[0] == copied.taint_set[1] != 0
+
+
 def test_labels_and_values_that_no_node_has_take_no_room() -> None:
     columns = Columns()
     row = columns.add_node(make_node("a", labels={"disk": "ssd"}))

@@ -9,6 +9,7 @@ Sets of taints are interned like the values of labels (``label_columns``).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -188,7 +189,8 @@ class NodeTable:
         if zone_key(labels) != zone_key(self.labels.rows[row]):
             self._ordered_rows = None
         self.labels.put(row, labels)
-        self.taint_set.array[row] = self.taint_sets.id_of(taints, node)
+        of_node = self.taint_sets.replace(known.taints, taints, node.spec.taints)
+        self.taint_set.array[row] = of_node
         self.unschedulable.array[row] = unschedulable
         known.taints = taints
         self._versions.change(self.topology)
@@ -217,7 +219,7 @@ class NodeTable:
         # Everything is as in an unused row again: the next node must find nothing of this one.
         self._update_allocatable(row, known, {})
         self.labels.put(row, {})
-        self.taint_set.array[row] = 0
+        self.taint_set.array[row] = self.taint_sets.replace(known.taints, ())
         self.unschedulable.array[row] = False
         self.alive.array[row] = False
         self.images.change(row, known.images, {})
@@ -262,25 +264,48 @@ class NodeTable:
 
 
 class TaintSets:
-    """The sets of taints by id. 0 is the empty set, which rows without a node have as well."""
+    """The sets of taints by id. 0 is the empty set, which rows without a node have as well.
+
+    A set that no row has any more is dropped, and another set may get its id: autoscalers add
+    taints whose value is the time, and each set keeps the Node that it came from.
+    """
 
     def __init__(self) -> None:
         self.taints: list[tuple[v1.Taint, ...]] = [()]
         self._ids: dict[TaintKey, int] = {(): 0}
+        self._free: list[int] = []
+        #: How many rows have each set but the empty one.
+        self._rows = Counter[TaintKey]()
 
     def copy(self) -> TaintSets:
         """Return an independent copy."""
         made = TaintSets()
         made.taints, made._ids = list(self.taints), dict(self._ids)
+        made._free, made._rows = list(self._free), self._rows.copy()
         return made
 
-    def id_of(self, key: TaintKey, node: v1.Node) -> int:
-        """Return the id of a node's taints, which have this key."""
-        found = self._ids.get(key)
+    def replace(self, before: TaintKey, after: TaintKey, taints: Sequence[v1.Taint] = ()) -> int:
+        """Note that a row has other taints, which have the key ``after``; return their id."""
+        found = self._ids.get(after)
         if found is None:
-            found = self._ids[key] = len(self.taints)
-            self.taints.append(tuple(node.spec.taints))
+            if not self._free:
+                self._free.append(len(self.taints))
+                self.taints.append(())
+            found = self._ids[after] = self._free.pop()
+            self.taints[found] = tuple(taints)
+        if after:
+            self._rows[after] += 1
+        if before:
+            self._leave(before)
         return found
+
+    def _leave(self, key: TaintKey) -> None:
+        self._rows[key] -= 1
+        if not self._rows[key]:
+            del self._rows[key]
+            gone = self._ids.pop(key)
+            self.taints[gone] = ()
+            self._free.append(gone)
 
 
 def _avoided(node: v1.Node) -> str:
