@@ -144,7 +144,7 @@ class PodGroupSearch:
     def run(self, trial: GroupTrial) -> Generator[None, None, list[Step] | None]:
         """Search within a trial, which is left as it was; yields when a turn is used up."""
         rows = [self._rows(kind) for kind in self._kinds]
-        if not self._learn_nodes(rows):
+        if not (yield from self._learn_nodes(rows)):
             return None
         found = yield from self._solve(trial)
         self.proved = not found and self._budget.left > 0
@@ -225,7 +225,7 @@ class PodGroupSearch:
 
     # ------------------------------------------------------------------ interchangeable nodes
 
-    def _learn_nodes(self, rows: Sequence[Sequence[int]]) -> bool:
+    def _learn_nodes(self, rows: Sequence[Sequence[int]]) -> Generator[None, None, bool]:
         """Compute which nodes are interchangeable; return whether enough members fit anywhere."""
         fitting: dict[int, list[int]] = defaultdict(list)
         for number, found in enumerate(rows):
@@ -235,8 +235,10 @@ class PodGroupSearch:
         names = self._compared_resources()
         free = [nodes.allocatable(name) - nodes.requested(name) for name in names]
         for row, kinds in fitting.items():
-            # Then no node stands for another one.
-            if self._nodes_differ:
+            if self._should_stop():
+                yield
+            # Then no node stands for another one; or it has gone meanwhile.
+            if self._nodes_differ or not nodes.alive[row]:
                 self._likeness[row] = row
                 continue
             labels = nodes.node(row).metadata.labels

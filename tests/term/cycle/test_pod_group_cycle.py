@@ -192,6 +192,31 @@ async def test_members_that_find_no_node_are_tried_first_in_a_second_order() -> 
         world.check()
 
 
+async def test_other_tasks_run_while_a_search_looks_at_many_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
+    world, nodes, ways = TermWorld(), 100, list[str]()
+    for number in range(nodes):
+        world.node(f"n{number}", labels={"zone": "z"})
+    others_run = world.state.after_trial.others_run
+
+    def counted() -> Any:
+        ways.append("given")
+        return others_run()
+
+    monkeypatch.setattr(world.state.after_trial, "others_run", counted)
+    term = {"labelSelector": {"matchLabels": {"app": "leader"}}, "topologyKey": "zone"}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    async with world.running():
+        group(world, min_count=2)
+        members(world, "follower", priority=5, affinity=near)
+        await members_and_wait(world, "leader", labels={"app": "leader"}, seconds=5)
+        assert bound(world) == ["follower", "leader"]
+        assert len(ways) > nodes
+        world.check()
+
+
 async def test_room_that_helps_only_a_member_that_fits_already_wakes_the_gang() -> None:
     """The small member took the only place of the big one; room for the small one frees it."""
     world = TermWorld()
