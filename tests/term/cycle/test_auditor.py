@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from podsched.api.manifest import from_manifest
 from podsched.cache.changes import Change
 from podsched.config.load import default_config
+from podsched.decide.pod_group import PodGroupAttempt
 from podsched.framework.events import ClusterEventWithHint
 from podsched.registry import factories
 from podsched.serve.client.informer import Event, EventType
@@ -154,6 +156,32 @@ def test_a_gang_that_fits_and_was_not_woken_is_found() -> None:
     assert len(state.cache.assumed) == 0
 
 
+def test_a_gang_is_checked_once_for_all_of_its_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    state, auditor = world(deaf=True)
+    gang(state, 5, *["3"] * 5)
+    told(state, "Node", node("n1"), 2.0)
+    runs, run = list[str](), PodGroupAttempt.run
+
+    def counted(self: PodGroupAttempt, *args: Any, **more: Any) -> Any:
+        runs.append("run")
+        return run(self, *args, **more)
+
+    monkeypatch.setattr(PodGroupAttempt, "run", counted)
+    assert auditor.audit() == []
+    assert auditor.audited == 5
+    assert runs == ["run"]
+
+
+def test_a_gang_whose_check_takes_long_is_left_out() -> None:
+    state, auditor = world(deaf=True)
+    gang(state, 2, "3", "3")
+    for name in ("n1", "n2"):
+        told(state, "Node", node(name), 2.0)
+    assert auditor.audit(lambda: True) == []
+    assert len(state.cache.assumed) == 0
+    assert auditor.audit()
+
+
 def test_a_gang_in_a_queue_is_left_alone_because_it_also_waits_for_quota() -> None:
     state, auditor = world(deaf=True)
     gang(state, 2, "3", "3")
@@ -189,6 +217,18 @@ def test_samples_go_round_all_waiting_pods() -> None:
     told(state, "Node", node("n1"), 2.0)
     found = [missed.pod.key for _ in range(3) for missed in auditor.audit()]
     assert sorted(found) == [f"default/pod-{index}" for index in range(5)]
+
+
+def test_a_sample_that_takes_long_goes_on_next_time() -> None:
+    state, auditor = world(deaf=True)
+    for index in range(3):
+        told(state, "Pod", pending(f"pod-{index}", "3"), 1.0)
+        reject(state, "NodeResourcesFit", 1.0)
+    told(state, "Node", node("n1"), 2.0)
+    found = [[missed.pod.key for missed in auditor.audit(lambda: True)] for _ in range(4)]
+    first, second, third, again = found
+    assert sorted(first + second + third) == [f"default/pod-{index}" for index in range(3)]
+    assert again == first
 
 
 @pytest.mark.looptime

@@ -16,19 +16,23 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from podsched.cache.changes import Change
 from podsched.cache.trial import Trial
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.accelerators.selection import Selector
+from podsched.decide.decision import ShouldStop
 from podsched.decide.pod_group import PodGroupAttempt
 from podsched.decide.pod_group_members import member_order
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pod_groups import pod_group
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import SUCCESS
+from podsched.lib.event_loop import Turn
 from podsched.telemetry.logs import get_logger
 from podsched.term.admission.units import unit_key
 from podsched.term.state import SchedulingState
@@ -40,6 +44,9 @@ REMEMBERED = 1024
 UNKNOWN_EVENT = "unknown"
 #: Max members of a group that is checked; a decision for one takes some 60 us.
 LARGEST_GROUP = 100
+#: Max seconds of processor time for a sample. A group that takes longer is left out: for one that
+#: does not fit, other orders of its members and a search may take a second.
+LONGEST = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +110,15 @@ class Auditor:
 
         ``report`` gets the number of pods that were checked, and the events of those that fit.
         """
+        turn = Turn()
         while True:
             await asyncio.sleep(period)
+            await turn.wait()
             if is_busy():
                 continue
             before = self.audited
-            missed = self.audit()
+            missed = self.audit(partial(turn.has_lasted, LONGEST))
+            turn.end()
             report(self.audited - before, [found.event for found in missed])
             for found in missed:
                 _log.warning(
@@ -121,23 +131,32 @@ class Auditor:
             if missed:
                 activate([found.pod for found in missed])
 
-    def audit(self) -> list[MissedWakeUp]:
-        """Return the pods of the next sample that would fit; the caller wakes them."""
-        missed = []
-        for queued in self._next_sample():
-            self.audited += 1
-            if (found := self._look_at(queued)) is not None:
-                missed.append(found)
-        return missed
+    def audit(self, should_stop: ShouldStop = lambda: False) -> list[MissedWakeUp]:
+        """Return the pods of the next sample that would fit; the caller wakes them.
 
-    def _next_sample(self) -> list[QueuedPodInfo]:
+        ``should_stop``: whether to end the sample; the next one goes on there.
+        """
         pods = self._state.queue.pending.unschedulable.not_gated()
         sample = list(islice(pods, self._at, self._at + self._sample))
+        missed, looked_at, groups = list[MissedWakeUp](), 0, set[str]()
+        for queued in sample:
+            looked_at += 1
+            # A group is checked once, for all of its members.
+            if (group := queued.info.group) in groups:
+                continue
+            if group:
+                groups.add(group)
+            if (found := self._look_at(queued, should_stop)) is not None:
+                missed.append(found)
+            if should_stop():
+                break
+        self.audited += looked_at
         # A short sample is the last of a round through the pods.
-        self._at = self._at + len(sample) if len(sample) == self._sample else 0
-        return sample
+        is_last = looked_at == len(sample) < self._sample
+        self._at = 0 if is_last else self._at + looked_at
+        return missed
 
-    def _look_at(self, queued: QueuedPodInfo) -> MissedWakeUp | None:
+    def _look_at(self, queued: QueuedPodInfo, should_stop: ShouldStop) -> MissedWakeUp | None:
         pod = queued.info
         runtime = self._state.profiles.get(pod.cls.scheduler_name)
         # A plugin that returned Pending waits for something that no filter shows.
@@ -146,7 +165,7 @@ class Auditor:
         if unit_key(pod) in self._state.admission.units:
             return None
         if pod.group:
-            return self._look_at_group(runtime, queued)
+            return self._look_at_group(runtime, queued, should_stop)
         filters = {named.name for named in runtime.filter}
         filters |= {named.name for named in runtime.pre_filter}
         if not queued.unschedulable_plugins or not queued.unschedulable_plugins <= filters:
@@ -157,7 +176,9 @@ class Auditor:
             return None
         return self._missed(queued, self._state.cache.columns.names[choice.row])
 
-    def _look_at_group(self, runtime: ProfileRuntime, queued: QueuedPodInfo) -> MissedWakeUp | None:
+    def _look_at_group(
+        self, runtime: ProfileRuntime, queued: QueuedPodInfo, should_stop: ShouldStop
+    ) -> MissedWakeUp | None:
         cache, queue, key = self._state.cache, self._state.queue, queued.info.group
         group = pod_group(cache.cluster, key)
         pending = (queue.pending.get(pod.uid) for pod in cache.cluster.members(key))
@@ -175,15 +196,20 @@ class Auditor:
             lambda decision: None,
         )
         rotation = self._decider.rotation
-        with Trial(cache) as trial:
-            for _ in attempt.run(trial, lambda: False, preempts=False):
-                pass
+        # The generator is closed before the trial, because it may have inner trials open.
+        with (
+            Trial(cache) as trial,
+            closing(attempt.run(trial, should_stop, preempts=False)) as steps,
+        ):
+            takes_long = next(steps, True) is None
         # The trial restores the cluster, but not where the next search for nodes starts.
         self._decider.rotation = rotation
         placed = attempt.result.placed
         # Nothing was reserved, so two members may have been given the same volume.
-        if not attempt.result.status.ok or any(
-            runtime.reserving(decision.state, decision.queued.info) for decision in placed
+        if (
+            takes_long
+            or not attempt.result.status.ok
+            or any(runtime.reserving(decision.state, decision.queued.info) for decision in placed)
         ):
             return None
         return self._missed(placed[0].queued, placed[0].node_name)
