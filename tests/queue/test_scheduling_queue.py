@@ -19,6 +19,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.pods import PodInfo
+from podsched.queue import timeouts
 from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.v1 import objects_pb2 as v1
 from support.queue_world import (
@@ -722,6 +723,24 @@ def test_pods_no_event_helped_for_five_minutes_are_tried_again() -> None:
     assert queue.place("uid-a") == "unschedulable"
     queue.timeouts.flush(320.0)
     assert queue.place("uid-a") == "active" and popped.was_flushed_from_unschedulable
+
+
+def test_many_pods_that_no_event_helped_for_five_minutes_are_moved_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timeouts, "AT_ONCE", 2)
+    queue, names = queue_of(), [f"p{number}" for number in range(5)]
+    for name in names:
+        queue.add(pod(name), 1.0)
+    for _ in names:
+        reject(queue, 1.0, "Fit")
+    moved = []
+    for now in (400.0, 400.1, 400.2):
+        assert queue.timeouts.next_wakeup(now) == now
+        queue.timeouts.flush(now)
+        moved.append(popped_names(queue, now))
+    assert moved == [["p0", "p1"], ["p2", "p3"], ["p4"]]
+    assert queue.timeouts.next_wakeup(400.3) is None
 
 
 def test_pending_pods_lists_all_with_a_summary() -> None:

@@ -12,6 +12,9 @@ BACKOFF_COMPLETE = "BackoffComplete"
 #: Seconds between two checks for pods that have been unschedulable for too long
 #: (``flushUnschedulablePodsLeftover``).
 LEFTOVER_PERIOD = 30.0
+#: Max pods that are moved at once because they have been unschedulable for too long. Each takes
+#: some 12 us, and 100,000 may be due together.
+AT_ONCE = 250
 
 
 class Timeouts:
@@ -42,12 +45,15 @@ class Timeouts:
         return len(completed)
 
     def _flush_unschedulable_leftover(self, now: float) -> None:
-        """Move pods that have been unschedulable for too long.
+        """Move pods that have been unschedulable for too long, at most ``AT_ONCE`` of them.
 
         PreEnqueue runs again for pods gated that long, in case an event was missed.
         """
-        self._last_leftover_flush = now
-        for pod in self._pending.unschedulable.older_than(now - self._max_in_unschedulable):
+        since = now - self._max_in_unschedulable
+        found = self._pending.unschedulable.older_than(since, AT_ONCE)
+        if len(found) < AT_ONCE:  # Else the next call goes on.
+            self._last_leftover_flush = now
+        for pod in found:
             # For ``pod_scheduled_after_flush_total``: such a pod may have missed its event. A gate
             # is no rejection, so gated pods do not count.
             pod.was_flushed_from_unschedulable = not pod.gating_plugin

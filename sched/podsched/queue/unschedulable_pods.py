@@ -276,10 +276,10 @@ class UnschedulablePods:
         first = self._ages.first()
         return None if first is None else cast(float, first[0][0])
 
-    def older_than(self, time: float) -> list[QueuedPodInfo]:
-        """Remove and return the pods that have been waiting since ``time`` or longer."""
-        found = []
-        while (first := self._ages.first()) is not None and first[0][0] <= time:
+    def older_than(self, time: float, most: int) -> list[QueuedPodInfo]:
+        """Remove and return pods that have been waiting since ``time`` or longer; the oldest."""
+        found: list[QueuedPodInfo] = []
+        while len(found) < most and (first := self._ages.first()) and first[0][0] <= time:
             self.remove(first[1].info.uid)
             found.append(first[1])
         return found

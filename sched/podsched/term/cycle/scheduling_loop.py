@@ -274,9 +274,9 @@ class SchedulingLoop(TermPart):
             now = self._clock()
             self._activator.begin()
             with working_on():
-                wakeup = queue.timeouts.next_wakeup(now)
-                if wakeup is not None and wakeup <= now:
+                while (due := queue.timeouts.next_wakeup(now)) is not None and due <= now:
                     queue.timeouts.flush(now)
+                    await turn.pause()
                 self._reports.report_set_aside()
                 await self._admission_cycle.refresh(now)
             # Before all other pods: these could take the room that the missing members need.
