@@ -19,6 +19,7 @@ from podsched.framework.plugin import PermitResult
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unschedulable
 from podsched.serve.client.errors import Unavailable
+from podsched.term.cycle.admission_cycle import AdmissionCycle
 from podsched.term.cycle.follow_up import FollowUp
 from podsched.term.cycle.pod_group_start import GroupStart
 from podsched.testing.fake_cluster import FakeCluster
@@ -472,6 +473,34 @@ async def test_a_member_whose_binding_failed_once_is_bound_at_once() -> None:
         gang(world, "a", "b", "c")
         await asyncio.sleep(0.5)
         assert bound(world) == ["a", "b", "c"]
+        assert conditions(world) == STARTED
+        world.check()
+
+
+async def test_a_gang_whose_missing_member_another_client_has_bound_has_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop, refresh = asyncio.get_running_loop(), AdmissionCycle.refresh
+
+    async def slowly(cycle: AdmissionCycle, now: float) -> None:
+        await refresh(cycle, now)
+        await asyncio.sleep(0.1)  # Meanwhile the cache is shown the other binding.
+
+    monkeypatch.setattr(AdmissionCycle, "refresh", slowly)
+    world = TermWorld(cluster=LateCluster(now=lambda: WALL + loop.time()))
+    world.node("n1")
+    world.node("n2", unschedulable=True)
+    binder = DyingBinder(world)
+
+    def bind_elsewhere() -> None:
+        binder.before = lambda: None
+        world.change("b", lambda pod: setattr(pod.spec, "node_name", "n2"))
+
+    binder.before = bind_elsewhere
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(5)
+        assert world.nodes_of("a", "b") == ["n1", "n2"]
         assert conditions(world) == STARTED
         world.check()
 

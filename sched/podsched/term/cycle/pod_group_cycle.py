@@ -24,7 +24,7 @@ from podsched.decide.pod_group_terms import Terms
 from podsched.decide.runtime.group_plugins import group_plugins
 from podsched.framework.pod_groups import REASON_UNSCHEDULABLE, Beside, PodGroup, pod_group
 from podsched.framework.pods import QueuedPodInfo
-from podsched.framework.status import error, unschedulable
+from podsched.framework.status import SUCCESS, error, unschedulable
 from podsched.serve.client.errors import FenceLost
 from podsched.telemetry.logs import get_logger
 from podsched.term.cycle.binding_cycle import BindingCycle
@@ -152,17 +152,22 @@ class PodGroupCycle(TermPart):
         """
         members = self._follow_up.not_skipped(popped)
         group = pod_group(self._cluster, key)
-        if group is None:
-            # Else another group that gets its name would not be recorded.
-            self._group_outcomes.binding.discard(key)
-            self._state.queue.attempts.return_unattempted(members, self._clock())
-            return None
-        if members and not self._taking_back.failed_too_often(key):
+        taking_back = self._taking_back
+        # Another client may have bound what was missing.
+        started = group is not None and len(taking_back.bound(key)) >= (group.min_count or 0)
+        if group and members and not started and not taking_back.failed_too_often(key):
             with working_on(members[0].info.pod):
                 await self._schedule_guarded(members, now, group, terms, beside)
             return self._attempted
         self._state.queue.attempts.return_unattempted(members, self._clock())
-        self._taking_back.begin(group, unschedulable(REASON_UNSCHEDULABLE))
+        if group is None:
+            # Else another group that gets its name would not be recorded.
+            self._group_outcomes.binding.discard(key)
+        elif started:
+            taking_back.start_ended(key, started=True)
+            self._group_outcomes.binding_ended(group, SUCCESS)
+        else:
+            taking_back.begin(group, unschedulable(REASON_UNSCHEDULABLE))
         return None
 
     async def _schedule_guarded(
