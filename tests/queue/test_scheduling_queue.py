@@ -743,6 +743,24 @@ def test_many_pods_that_no_event_helped_for_five_minutes_are_moved_in_parts(
     assert queue.timeouts.next_wakeup(400.3) is None
 
 
+def test_many_pods_that_an_event_helps_are_moved_in_parts_except_those_that_are_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timeouts, "AT_ONCE", 2)
+    queue, infos = queue_of(ON_NODE_ADD), [pod(f"p{number}") for number in range(5)]
+    for info in infos:
+        queue.add(info, 1.0)
+    for _ in infos:
+        reject(queue, 1.0, "Fit")
+    assert queue.move_all_to_active_or_backoff(NODE_ADD, None, v1.Node(), 100.0) == 5
+    queue.delete(infos[3], 100.0)
+    moved = [popped_names(queue, 100.0)]
+    while queue.timeouts.next_wakeup(100.0) == 100.0:
+        queue.timeouts.flush(100.0)
+        moved.append(popped_names(queue, 100.0))
+    assert moved == [["p0", "p1"], ["p2", "p4"]]
+
+
 def test_pending_pods_lists_all_with_a_summary() -> None:
     queue = queue_of()
     queue.add(pod("a"), 1.0)

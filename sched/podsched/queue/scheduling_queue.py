@@ -165,6 +165,7 @@ class SchedulingQueue:
             flight.deleted = True
         elif (queued := self.pending.get(pod.uid)) is not None:
             self.pending.take_out(queued)
+            self.timeouts.forget(pod.uid)
             # ``take_out`` does not do this, because a pod that only moves still counts as rejected.
             self.pending.rejections.remove(queued)
         if not bound:
@@ -185,6 +186,7 @@ class SchedulingQueue:
     ) -> int:
         """Move all pending pods that the event may help; return their number.
 
+        If there are many, ``timeouts.flush`` moves some of them later, but before any is popped.
         ``old`` and ``new`` are the messages of the object before and after. Pods with a priority
         above ``max_priority`` and pods with ``except_uids`` are left out. The event is recorded for
         pods in flight as well, even if it helps no pending pod: their attempts may have read the
@@ -201,13 +203,8 @@ class SchedulingQueue:
         for uid in except_uids:
             helped.pop(uid, None)
         # All pods are found before the first is moved: moving changes the groups that are searched.
-        label = event.text if helped else ""  # Computed only if needed: building it takes time.
-        for uid, strategy in helped.items():
-            pod = self.pending.unschedulable.get(uid)
-            assert pod is not None
-            if not self.pending.gates.stays_gated(pod):
-                self.pending.unschedulable.remove(uid)
-                self.pending.requeue(pod, strategy, label, now)
+        if helped:
+            self.timeouts.wake(helped, event.text, now)
         self.in_flight.record(event, old, new)
         self.incoming.report()
         return len(helped)

@@ -1,6 +1,14 @@
-"""Move pods whose time has come: their backoff is over, or no event has helped them for long."""
+"""Move pods whose time has come: their backoff is over, or no event has helped them for long.
+
+An event may wake tens of thousands of pods. They are moved in parts, too, so that other tasks can
+run in between.
+"""
 
 from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from itertools import islice
 
 from podsched.framework.events import UNSCHEDULABLE_TIMEOUT
 from podsched.framework.pods import QueuedPodInfo
@@ -12,8 +20,8 @@ BACKOFF_COMPLETE = "BackoffComplete"
 #: Seconds between two checks for pods that have been unschedulable for too long
 #: (``flushUnschedulablePodsLeftover``).
 LEFTOVER_PERIOD = 30.0
-#: Max pods that are moved at once because they have been unschedulable for too long. Each takes
-#: some 12 us, and 100,000 may be due together.
+#: Max pods that are moved at once because an event has woken them, or because they have been
+#: unschedulable for too long. Each takes some 12 us, and 100,000 may be due together.
 AT_ONCE = 250
 
 
@@ -24,12 +32,47 @@ class Timeouts:
         self._pending = pending
         self._max_in_unschedulable = max_in_unschedulable
         self._last_leftover_flush = float("-inf")
+        #: By uid, pods that an event has woken and that are still to be moved: where to, and the
+        #: event's label.
+        self._woken: OrderedDict[str, tuple[Strategy, str]] = OrderedDict()
+
+    def wake(self, pods: Mapping[str, Strategy], event: str, now: float) -> None:
+        """Move unschedulable pods that an event helps, given by uid, to where it sends each.
+
+        Only ``AT_ONCE`` at once; ``flush`` moves the others.
+        """
+        for uid, strategy in pods.items():
+            known = self._woken.get(uid)
+            if known is None or known[0] < strategy:
+                self._woken[uid] = strategy, event
+        self._move_woken(now)
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether pods that an event has woken are still to be moved."""
+        return bool(self._woken)
+
+    def forget(self, uid: str) -> None:
+        """Do not move a pod that is gone."""
+        self._woken.pop(uid, None)
+
+    def _move_woken(self, now: float) -> None:
+        unschedulable = self._pending.unschedulable
+        for uid in list(islice(self._woken, AT_ONCE)):
+            strategy, event = self._woken.pop(uid)
+            pod = unschedulable.get(uid)
+            # None if it was moved for another reason meanwhile.
+            if pod is not None and not self._pending.gates.stays_gated(pod):
+                unschedulable.remove(uid)
+                self._pending.requeue(pod, strategy, event, now)
+        self._pending.incoming.report()
 
     def flush(self, now: float) -> None:
         """Move the pods whose backoff or timeout is over; ``next_wakeup`` says when to call it.
 
         kube-scheduler looks every second instead (``flushBackoffQCompleted``).
         """
+        self._move_woken(now)
         self.flush_backoff_completed(now)
         # As in next_wakeup: a difference may be rounded to less.
         if now >= self._last_leftover_flush + LEFTOVER_PERIOD:
@@ -66,6 +109,8 @@ class Timeouts:
 
     def next_wakeup(self, now: float) -> float | None:
         """Return when ``flush`` next has work, possibly now; None: not before a change."""
+        if self.is_moving:
+            return now
         times = [self._pending.backoff.next_completion()]
         oldest = self._pending.unschedulable.oldest()
         if oldest is not None:

@@ -17,6 +17,7 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, error, unschedulable
 from podsched.lib import event_loop
 from podsched.lib.event_loop import ROUND, Turn
+from podsched.queue import timeouts
 from podsched.serve.client.errors import FenceLost, Unavailable
 from podsched.term.faulty_pods import PodFault
 from podsched.v1 import api_pb2
@@ -107,6 +108,19 @@ async def test_a_waiting_pod_is_bound_when_a_node_comes_that_it_fits() -> None:
         world.node("n1")
         await asyncio.sleep(0.1)
         assert world.nodes_of("a") == ["n1"]
+
+
+async def test_of_many_pods_that_an_event_wakes_the_most_important_comes_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timeouts, "AT_ONCE", 1)
+    async with world_of_nodes(n1="1").running() as world:
+        for name, priority in (("a", 0), ("b", 0), ("urgent", 10)):
+            await world.pod_and_wait(name, cpu="2", priority=priority, seconds=5)
+        world.node("n2", cpu="2")
+        await asyncio.sleep(5)
+        assert world.nodes_of("a", "b", "urgent") == ["", "", "n2"]
+        world.check()
 
 
 async def test_a_deleting_pod_is_skipped_with_an_event() -> None:

@@ -179,7 +179,8 @@ class SchedulingLoop(TermPart):
     @property
     def busy(self) -> bool:
         """Whether pods wait to be scheduled or bound."""
-        return bool(self.binding.ahead) or len(self._state.queue.pending.active) > 0
+        queue = self._state.queue
+        return bool(self.binding.ahead or len(queue.pending.active)) or queue.timeouts.is_moving
 
     @property
     def pending_calls(self) -> Mapping[str, int]:
