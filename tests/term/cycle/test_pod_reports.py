@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
 from podsched.api.conditions import REASON_SCHEDULER_ERROR, REASON_UNSCHEDULABLE
+from podsched.config.load import default_config
 from podsched.framework.pods import PodInfo
-from podsched.term.cycle.pod_reports import Failure, status_patch
+from podsched.registry import factories
+from podsched.serve.client.informer import Event, EventType
+from podsched.term.cycle.pod_reports import Failure, PodReports, status_patch
+from podsched.term.state import NoListener, build_state
+from podsched.term.writes.event_recorder import EventRecorder
+from podsched.term.writes.status_writer import StatusWriter
+from podsched.v1 import api_pb2
+from podsched.v1 import objects_pb2 as v1
 from support.engine_pods import pod_info
 
 TEXT = "0/1 nodes are available: 1 Insufficient cpu."
@@ -58,3 +71,49 @@ def test_clearing_a_nomination_is_written_and_leaving_it_is_not() -> None:
     assert cleared is not None
     assert cleared.HasField("nominated_node_name")
     assert status_patch(told(nominated="n1"), Failure(REASON_UNSCHEDULABLE, TEXT)) is None
+
+
+class World:
+    """Reports about a pod that the cluster has; a write of statuses takes a second."""
+
+    def __init__(self, stored: PodInfo) -> None:
+        state = build_state(default_config(), factories(), seed=1, listener=NoListener())
+        state.apply(Event(EventType.ADDED, "Pod", "", None, stored.pod), 1.0)
+        self.sent: list[api_pb2.PodStatusPatch] = []
+        self.writer = StatusWriter(self._send, lambda seconds, failed: None)
+        self.reports = PodReports(state, EventRecorder(_no_events, "replica"), self.writer)
+
+    async def _send(
+        self, patches: Sequence[api_pb2.PodStatusPatch]
+    ) -> Sequence[api_pb2.BatchResult]:
+        await asyncio.sleep(1)
+        self.sent += patches
+        return [api_pb2.BatchResult()] * len(patches)
+
+
+async def _no_events(new: Sequence[v1.Event], repeated: Sequence[v1.Event]) -> None:
+    """Write no events."""
+
+
+@pytest.mark.looptime
+async def test_what_the_status_says_is_written_again_if_another_patch_is_under_way() -> None:
+    pod = told()
+    world = World(pod)
+    running = asyncio.create_task(world.writer.run())
+    world.reports.failed(pod, Failure(REASON_UNSCHEDULABLE, "makes room", "n1"))
+    await asyncio.sleep(0.5)
+    world.reports.failed(pod, Failure(REASON_UNSCHEDULABLE, TEXT, ""))
+    await asyncio.sleep(5)
+    running.cancel()
+    said = [(one.conditions[0].message, one.nominated_node_name) for one in world.sent]
+    assert said == [("makes room", "n1"), (TEXT, "")]
+
+
+@pytest.mark.looptime
+async def test_another_pod_of_the_same_name_is_not_told_of_the_failure() -> None:
+    world = World(pod_info("a", uid="another"))
+    running = asyncio.create_task(world.writer.run())
+    world.reports.failed(pod_info("a"), Failure(REASON_UNSCHEDULABLE, TEXT, "n1"))
+    await asyncio.sleep(5)
+    running.cancel()
+    assert [one.uid for one in world.sent] == ["uid-a"]

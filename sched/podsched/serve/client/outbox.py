@@ -106,6 +106,10 @@ class Outbox(Generic[T]):
         for batch in self._under_way:
             batch.pop(key, None)
 
+    def has(self, key: str) -> bool:
+        """Return whether a write of the key is waiting or being sent."""
+        return key in self._waiting or any(key in batch for batch in self._under_way)
+
     def is_wanted(self, item: T) -> bool:
         """Return whether an item that is being sent has not been dropped meanwhile."""
         return any(item is kept for batch in self._under_way for kept in batch.values())

@@ -45,11 +45,16 @@ def not_scheduled(failure: Failure, pod: ObjectMeta) -> v1.PodCondition:
     )
 
 
-def status_patch(pod: PodInfo, failure: Failure) -> api_pb2.PodStatusPatch | None:
-    """Return the patch that reports a failure; None when the pod's status has it already."""
+def status_patch(
+    pod: PodInfo, failure: Failure, *, is_written: bool = True
+) -> api_pb2.PodStatusPatch | None:
+    """Return the patch that reports a failure; None when the pod's status has it already.
+
+    ``is_written``: whether no other patch of the status is under way.
+    """
     present = condition_of(pod.pod.status, POD_SCHEDULED)
     told = None if present is None else (present.status, present.reason, present.message)
-    same = told == (FALSE, failure.reason, failure.message)
+    same = is_written and told == (FALSE, failure.reason, failure.message)
     # As in kube-scheduler's ``updatePod``: each attempt would write the same status again.
     nominated = failure.nominated_node_name
     if same and (nominated is None or nominated == pod.pod.status.nominated_node_name):
@@ -76,7 +81,8 @@ class PodReports:
         self.record(pod, failure.message)
         known = self._state.cache.cluster.pods.get(pod.key)
         # Compared with the latest version, which may have the condition already.
-        patch = status_patch(known if known is not None else pod, failure)
+        latest = pod if known is None or known.uid != pod.uid else known
+        patch = status_patch(latest, failure, is_written=not self._statuses.has(pod.key))
         if patch is not None:
             self._statuses.submit(patch)
 

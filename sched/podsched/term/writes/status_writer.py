@@ -52,6 +52,10 @@ class StatusWriter:
         """Write a patch with the next call."""
         self._outbox.put(f"{patch.namespace}/{patch.name}", patch)
 
+    def has(self, key: str) -> bool:
+        """Return whether a patch of a pod ("namespace/name") is waiting or being sent."""
+        return self._outbox.has(key)
+
     def __len__(self) -> int:
         """Return the number of pods whose patches are not under way."""
         return len(self._outbox)
