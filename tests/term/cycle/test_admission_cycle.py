@@ -560,6 +560,18 @@ async def test_quota_without_room_on_nodes_is_not_reserved() -> None:
         assert bound(world) == ["g-0", "g-1", "g-2"]
 
 
+async def test_a_unit_that_came_before_the_first_node_is_admitted_once_there_is_one() -> None:
+    world = TermWorld()
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 8})
+    async with world.running():
+        await job_and_wait(world, "early", "team", cpu=1)
+        assert bound(world) == []
+        big_node(world, "n1")
+        await asyncio.sleep(15)
+        assert bound(world) == ["early"]
+
+
 async def test_a_new_leader_counts_what_runs_by_the_flavors_that_were_written() -> None:
     world = TermWorld()
     big_node(world, "n1")

@@ -17,6 +17,7 @@ from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.tracing import SpanName
+from podsched.term.admission.units import unit_key
 from podsched.term.cycle.binding_cycle import BindingCycle
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import TermPart, TermParts
@@ -130,6 +131,9 @@ class FollowUp(TermPart):
         if not diagnosis.num_all_nodes:
             # As after kube-scheduler's ErrNoNodesAvailable, which comes before any plugin is asked.
             plugins, pending = set(), set()
+            if unit_key(pod) in self._admission.units:
+                # The gate keeps it from being tried after a backoff, so an event has to help it.
+                plugins = set(runtime.filter_names)
         if result is None or not diagnosis.num_all_nodes:
             # No PostFilter plugin can have found room for the pod.
             self._state.cache.nominator.delete(pod.uid)
