@@ -10,7 +10,11 @@ import pytest
 from podsched.api.objects import Node
 from podsched.api.reasons import StatusCode
 from podsched.ask.live_explanation import Clock, explain_live
+from podsched.decide.decision import Decision
+from podsched.decide.pod_group_members import GroupMembers
+from podsched.framework.pod_groups import GroupTrial
 from podsched.framework.pods import QueuedPodInfo
+from podsched.lib.event_loop import Turn
 from podsched.queues.cycle import nominate
 from podsched.serve.client.errors import Unavailable
 from podsched.v1.api_pb2 import BatchResult, EvictRequest
@@ -570,6 +574,30 @@ async def test_a_unit_that_came_before_the_first_node_is_admitted_once_there_is_
         big_node(world, "n1")
         await asyncio.sleep(15)
         assert bound(world) == ["early"]
+
+
+async def test_an_event_that_helps_a_unit_during_its_attempt_is_not_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    add, added = GroupMembers.add, list[str]()
+
+    def add_and_make_node(of: GroupMembers, trial: GroupTrial, decision: Decision) -> bool:
+        if not added:
+            added.append(decision.queued.info.name)
+            big_node(world, "n2", of={"cpu": "9"})
+        return add(of, trial, decision)
+
+    monkeypatch.setattr(GroupMembers, "add", add_and_make_node)
+    monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
+    world = TermWorld()
+    big_node(world, "n1", of={"cpu": "1"})
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 9})
+    async with world.running():
+        gang(world, "g", "team", 3, cpu=3)
+        await asyncio.sleep(20)
+        assert world.nodes_of("g-0", "g-1", "g-2") == ["n2", "n2", "n2"]
+        world.check()
 
 
 async def test_a_new_leader_counts_what_runs_by_the_flavors_that_were_written() -> None:

@@ -18,6 +18,7 @@ from podsched.queues.assignment import Waiting
 from podsched.queues.cycle import Cycle, Entry
 from podsched.queues.objects import Workload
 from podsched.queues.order import Requeue
+from podsched.term.admission.gate import Gate
 from podsched.term.admission.terms import FlavorTerms, LaterTerms
 from podsched.term.cycle.backfilling import Backfilling
 from podsched.term.cycle.loop_parts import TermPart, TermParts
@@ -131,6 +132,7 @@ class HeadOutcomes(TermPart):
             # Units of the same shape are tried, too, because each may get a reservation.
             reason = Requeue.GENERIC
         self._admission.turns.requeue(workload, reason, parked=True, alone=promised)
+        self._note_missed(workload.key)
         promise = reservations.promise(workload.key)
         if starts:
             waiting, placement = Waiting.TOPOLOGY, _placement_message(result)
@@ -143,6 +145,20 @@ class HeadOutcomes(TermPart):
         self._unit_reports.waits(
             workload.key, waiting, "; ".join(filter(None, parts)), reported=reported
         )
+
+    def _note_missed(self, key: str) -> None:
+        """Note an event that has helped a unit already, during its attempt.
+
+        It has moved a pod back to the gate, which no later event opens.
+        """
+        unit, waiting = self._admission.units.get(key), self._state.queue.pending.unschedulable
+        for pod in map(waiting.get, unit.waiting if unit is not None else ()):
+            if pod is None or pod.gating_plugin != Gate.name:
+                continue
+            # Only the gate has rejected a pod that was not tried.
+            if pod.unschedulable_plugins | pod.pending_plugins > {Gate.name}:
+                self._admission.turns.note_helped(key)
+                return
 
     def back_off(self, workload: Workload) -> None:
         """Put back a head whose attempt failed with an error."""
