@@ -64,14 +64,6 @@ def _check_request(at: Place, request: str) -> None:
         at.invalid("", 'PEM block type must be "CERTIFICATE REQUEST" and there must be one')
 
 
-def validate_certificate_signing_request_update(
-    at: Place, new: CertificateSigningRequest, old: CertificateSigningRequest
-) -> None:
-    """Validate that a request stays as it is."""
-    if new.spec != old.spec:
-        at("spec").invalid("", IMMUTABLE)
-
-
 def validate_certificate_signing_request_status_update(
     at: Place, new: CertificateSigningRequest, old: CertificateSigningRequest
 ) -> None:

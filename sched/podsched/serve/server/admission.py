@@ -341,6 +341,9 @@ def default_update(
             default_taint_rule(message, old, now)
         if isinstance(message, Service) and isinstance(old, Service):
             complete_update(message.spec, old.spec)
+        if isinstance(message, CertificateSigningRequest):
+            # As in Kubernetes: an update that says another has no effect, and is no mistake.
+            copy_field(message, old, "spec")
         return
     assert isinstance(old, Pod)
     if message.spec == old.spec:

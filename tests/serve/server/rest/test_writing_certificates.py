@@ -123,8 +123,12 @@ async def test_a_request_with_a_mistake_is_told_which(
     assert says in answer.json["message"]
 
 
-async def test_a_request_cannot_be_changed(kube: KubeClient) -> None:
-    body = (await asked(kube)).json
-    body["spec"]["signerName"] = "example.com/other"
-    answer = await kube.request("PUT", f"{PATH}/a", body)
-    assert answer.status == 422
+async def test_an_update_leaves_a_request_as_it_is(kube: KubeClient) -> None:
+    """As in Kubernetes; a manifest does not say who has asked."""
+    made = (await asked(kube)).json
+    spec = {"request": made["spec"]["request"], "signerName": "example.com/other"}
+    change = {**made, "metadata": {"name": "a", "labels": {"new": ""}}, "spec": spec}
+    answer = await kube.request("PUT", f"{PATH}/a", change)
+    assert answer.status == 200, answer.json
+    assert answer.json["metadata"]["labels"] == {"new": ""}
+    assert answer.json["spec"] == made["spec"]
