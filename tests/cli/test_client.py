@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import typer
 
-from podsched.cli.client import for_each
+from podsched.cli.client import for_each, with_client
 from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import OutcomeUnknown, in_doubt
 from support.commands import Commands
 
 
@@ -41,3 +43,15 @@ def test_an_empty_namespace_is_a_usage_error_and_not_all_of_them(words: tuple[st
     done = Commands("127.0.0.1:1")(*words, "-n", "")
     assert done.code == 2
     assert done.err == 'error: --namespace: "" is not the name of a namespace\n'
+
+
+def test_a_server_that_dies_under_a_question_to_replicas_is_one_that_cannot_be_reached(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def ask(_: ApiClient) -> None:
+        raise in_doubt(OutcomeUnknown("Socket closed"))
+
+    with pytest.raises(typer.Exit) as ended:
+        with_client("127.0.0.1:1", ask, of_replicas=True)
+    assert ended.value.exit_code == 3
+    assert "cannot reach the API server at 127.0.0.1:1: Socket closed" in capsys.readouterr().err

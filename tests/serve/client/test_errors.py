@@ -8,6 +8,7 @@ import pytest
 from podsched.api.kinds import KINDS
 from podsched.serve.client.errors import (
     NotFound,
+    OutcomeUnknown,
     TooManyRequests,
     Unavailable,
     as_result,
@@ -61,3 +62,8 @@ def test_of_a_batch_the_first_error_is_raised() -> None:
     with pytest.raises(NotFound, match="gone"):
         raise_first([BatchResult(), *failed])
     raise_first([BatchResult(), BatchResult()])
+
+
+def test_items_of_a_call_without_an_answer_may_have_been_written() -> None:
+    with pytest.raises(OutcomeUnknown):
+        raise_first([as_result(OutcomeUnknown("Socket closed"))])

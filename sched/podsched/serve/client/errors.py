@@ -205,7 +205,7 @@ def in_doubt(error: ClientError) -> ClientError:
         return error
     unknown = OutcomeUnknown(
         error.message,
-        reason=StatusReason.OUTCOME_UNKNOWN,
+        reason=error.reason,
         retry_after=error.retry_after,
         request_id=error.request_id,
     )
@@ -237,9 +237,8 @@ def raise_if_fence_lost(results: Iterable[BatchResult | None]) -> None:
 def as_result(error: ClientError) -> BatchResult:
     """Return the result of an item whose call failed as a whole; the inverse of ``of_result``."""
     codes = (code for code, cls in _BY_CODE.items() if isinstance(error, cls))
-    return BatchResult(
-        code=next(codes, StatusCode.UNKNOWN), reason=error.reason, message=error.message
-    )
+    reason = StatusReason.OUTCOME_UNKNOWN if isinstance(error, OutcomeUnknown) else error.reason
+    return BatchResult(code=next(codes, StatusCode.UNKNOWN), reason=reason, message=error.message)
 
 
 def of_rpc(error: Any) -> ClientError:
