@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import enum
 import hashlib
-import pickle
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -61,9 +60,12 @@ class TermGuard:
 
 
 def fingerprint_of(*parts: Any) -> str:
-    """Return a hash of podsched's version and picklable parts, to detect other actors."""
+    """Return a hash of podsched's version and of parts, as printed, to detect other actors.
+
+    Processes pickle the same configuration differently: its models hold a set of given fields.
+    """
     try:
         release = version("podsched")
     except PackageNotFoundError:
         release = ""
-    return hashlib.sha256(pickle.dumps((release, parts), protocol=5)).hexdigest()
+    return hashlib.sha256(repr((release, parts)).encode()).hexdigest()
