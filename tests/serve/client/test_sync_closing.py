@@ -14,6 +14,9 @@ import pytest
 from podsched.serve.client import api_client
 from podsched.serve.client.calls import Calls
 from podsched.serve.client.sync import Client
+from podsched.v1 import api_pb2 as v1
+from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
+from support.api_objects import pod
 
 #: Seconds in which a thread that is not stuck has ended, also on a busy machine.
 LONG = 20.0
@@ -109,3 +112,28 @@ def test_ctrl_c_ends_a_watch_that_waits_for_a_change(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(Future, "result", interrupted)
         with pytest.raises(KeyboardInterrupt):
             next(changes)
+
+
+class OneChange(Silent):
+    """Calls of a server that sends one change, then nothing."""
+
+    async def stream(self, *_: Any) -> AsyncGenerator[Any, None]:
+        added = v1.Object(pod=pod("web")).SerializeToString()
+        yield RawWatchResponse(events=[RawWatchEvent(type=v1.ADDED, object=added)])
+        yield await wait_for_ever()
+
+
+def test_a_watch_that_ends_in_the_clients_own_thread_does_not_block_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Garbage collection ends forgotten watches, in whichever thread it runs."""
+    monkeypatch.setattr(api_client, "Calls", OneChange)
+    client = Client("nowhere:1")
+    changes: Any = client.watch(["pods"])
+    next(changes)
+
+    async def collect() -> None:
+        changes.close()
+
+    asyncio.run_coroutine_threadsafe(collect(), client._loop).result(LONG)
+    client.close()

@@ -43,7 +43,8 @@ def _iterating(
                 yield client._run(items.next())
         finally:
             if not client._closed:
-                client._run(items.close())
+                # Without waiting: garbage collection may end this in any thread, also the loop's.
+                asyncio.run_coroutine_threadsafe(items.close(), client._loop)
 
     return iterate
 
