@@ -11,6 +11,9 @@ from podsched.api.objects import Pod, key_of
 from podsched.app import explaining as module
 from podsched.app.answering import Unanswerable
 from podsched.app.explaining import Explaining
+from podsched.ask.decisions.rows import DecisionQuery
+from podsched.term.cycle.outcomes import SCHEDULED
+from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsResponse
 from podsched.v1.scheduling_pb2 import (
     Answer,
     ExplainRequest,
@@ -76,6 +79,32 @@ async def test_an_answer_waits_until_the_decision_for_a_pod_group_is_over() -> N
         assert not asking.done()
     world.state.after_trial.trial_ended(pytest.fail)
     assert (await asking).explanation.state == PodState.PENDING
+
+
+class OneDecision:
+    """A decision log of one decision, which gave the pod "web" the node "a"."""
+
+    def latest(self, *_: str) -> list[DecisionRecord]:
+        return [DecisionRecord(node_name="a", outcome=SCHEDULED)]
+
+    def find(self, _: DecisionQuery) -> DecisionsResponse:
+        return DecisionsResponse()
+
+
+async def test_a_pod_that_a_pod_group_would_preempt_is_explained_with_its_own_decision() -> None:
+    """While that is tried, the scheduler's cache does not have the pod."""
+    world, web = ExplainWorld(), owned("web", "a")
+    informer: Any = Seen(web)
+    log: Any = OneDecision()
+    world.node("a")
+    one = Explaining(lambda: world.state, lambda: LEADER, informer, log)
+    with world.state.after_trial.others_run():
+        asking = asyncio.create_task(first(one.answer(question())))
+        for _ in range(10):
+            await asyncio.sleep(0)
+    world.put(web)
+    world.state.after_trial.trial_ended(pytest.fail)
+    assert (await asking).explanation.decision.node_name == "a"
 
 
 async def test_an_unknown_pod_is_not_found() -> None:

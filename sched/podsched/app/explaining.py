@@ -142,12 +142,12 @@ class Explaining:
 
     async def _recorded(self, question: Question) -> Recorded:
         """Return the recorded decisions on the pod, read by a thread."""
-        log, state, asked = self._decisions, self._state(), question.explain
-        pods = state.cache.cluster.pods if state is not None else {}
-        info = pods.get(f"{asked.namespace}/{asked.name}")
-        if log is None or info is None:
+        log, asked = self._decisions, question.explain
+        # From the informer, because an open trial may have taken the pod out of the cache.
+        pod = self._stored().get(f"{asked.namespace}/{asked.name}")
+        if log is None or pod is None:
             return Recorded()
-        return await in_thread(lambda: _read(log, info.namespace, info.name, info.uid))
+        return await in_thread(lambda: _read(log, pod))
 
     def _explain(
         self, state: SchedulingState, asked: ExplainRequest, recorded: Recorded
@@ -208,9 +208,10 @@ class Explaining:
         await in_thread(look)
 
 
-def _read(log: DecisionLog, namespace: str, name: str, uid: str) -> Recorded:
+def _read(log: DecisionLog, pod: Pod) -> Recorded:
     """Return the decisions on a pod, and those on others while it waited for its node."""
-    recorded = Recorded(log.latest(namespace, name, uid))
+    about = pod.metadata
+    recorded = Recorded(log.latest(about.namespace, about.name, about.uid))
     deciding = recorded.deciding
     if deciding is None:
         return recorded
