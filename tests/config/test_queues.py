@@ -26,7 +26,7 @@ def test_the_strategies_of_fair_sharing_are_one_of_three_lists(order: list[str])
     assert settings.queues.fair_sharing.preemption_strategies == tuple(order or [_FINAL, _INITIAL])
 
 
-@pytest.mark.parametrize("order", [[_INITIAL, _FINAL], [_FINAL, _FINAL]])
+@pytest.mark.parametrize("order", [[_INITIAL, _FINAL], [_FINAL, _FINAL], ["LessThanShare"]])
 def test_other_lists_of_strategies_are_refused(order: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config({"queues": {"fairSharing": {"preemptionStrategies": order}}})

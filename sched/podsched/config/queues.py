@@ -7,13 +7,12 @@ The names, defaults and meanings are those of Kueue's Configuration (config.kueu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from podsched.config.errors import FieldError, duplicate, invalid, not_supported, required
 from podsched.config.model import Duration, Int32, ListOf, Model, join, unless_empty
 
-FairStrategyName = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
-_STRATEGIES: tuple[FairStrategyName, ...] = get_args(FairStrategyName)
+_STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 _STRATEGY_LISTS = (_STRATEGIES[:1], _STRATEGIES[1:], _STRATEGIES)
 
 
@@ -32,9 +31,7 @@ def _not_positive(path: str, numbers: Mapping[str, float]) -> Iterator[FieldErro
 class FairSharing(Model):
     """Fair sharing between the queues of a cohort; its presence turns it on."""
 
-    preemption_strategies: Annotated[ListOf[FairStrategyName], unless_empty(_STRATEGIES)] = (
-        _STRATEGIES
-    )
+    preemption_strategies: Annotated[ListOf[str], unless_empty(_STRATEGIES)] = _STRATEGIES
     """When a victim of another queue may be taken; tried in this order."""
 
     def errors(self, path: str) -> Iterator[FieldError]:
