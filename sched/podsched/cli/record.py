@@ -6,7 +6,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,10 +80,10 @@ def record(
         else:
             _record_kubernetes(access, recorder)
     except BaseException:
-        # The recording could not begin, so the file is empty.
-        if not recorder.done:
-            writer.abandon()
+        # What has begun can be replayed up to where it broke off.
+        if not (recorder.done or recorder.synced.is_set()):
             file.unlink(missing_ok=True)
+        writer.abandon()
         raise
 
 
@@ -96,6 +96,8 @@ class _Recorder:
     seconds: float
     max_bytes: int
     done: bool = False
+    synced: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when all objects to begin with are written."""
 
     async def run(
         self,
@@ -112,6 +114,7 @@ class _Recorder:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         capture = Capture(self.writer, clock, most_bytes=self.max_bytes)
+        self.synced = capture.synced
         say(f"Recording into {self.file}; Ctrl-C ends it.", error=True)
         progress, following = capture.progress, None
         if decisions is None:
