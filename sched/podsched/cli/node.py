@@ -183,7 +183,7 @@ def _url_of_kubeconfig(path: str) -> str:
         return str(next(named)["server"])
     except OSError as exc:
         fail(f"{path}: {os_error_text(exc)}", USAGE)
-    except (yaml.YAMLError, KeyError, TypeError, StopIteration):
+    except (yaml.YAMLError, KeyError, TypeError, ValueError, StopIteration):
         fail(f"{path}: not a kubeconfig with a current context; give --kube", USAGE)
 
 

@@ -142,7 +142,9 @@ def test_a_cluster_whose_ca_file_is_empty_is_not_checked_with_the_machines(
         kubeconfig.read()
 
 
-@pytest.mark.parametrize("text", ["[]", "{", "\x00", "{current-context: a, contexts: 5}"])
+@pytest.mark.parametrize(
+    "text", ["[]", "{", "\x00", "{current-context: a, contexts: 5}", "a: 2026-13-01"]
+)
 def test_what_is_no_kubeconfig_is_an_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)

@@ -103,7 +103,7 @@ def from_kubeconfig(path: Path, *, master: str = "", context: str = "") -> Clust
     """
     try:
         document = yaml.safe_load(read_file(path, _MAX_BYTES))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+    except (OSError, yaml.YAMLError, ValueError) as error:  # ValueError: of a date, or not UTF-8
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise ConfigError([FieldError("", None, reason)], str(path)) from error
     if not isinstance(document, Mapping):
