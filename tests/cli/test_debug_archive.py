@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from podsched.cli.debug import Archive, without_secrets
+from podsched.cli.debug import Archive, add_this_machine, without_secrets
 from support.processor_time import exceeds
 
 
@@ -13,6 +13,7 @@ from support.processor_time import exceeds
     [
         'password: "hunter2"',
         "apiKey=hunter2, x",
+        "X-Api-Key: hunter2",
         '{"clientSecret": "hunter2"}',
         "authorization: hunter2",
         "https://user:hunter2@host/",
@@ -63,3 +64,12 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         Archive(10).write(path)
     assert path.read_text() == "mine"
+
+
+def test_the_headers_of_traces_are_masked_whatever_their_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-honeycomb-team=hunter2")
+    archive = Archive(1 << 20)
+    add_this_machine(archive)
+    assert "hunter2" not in archive.texts["versions.json"].decode()

@@ -123,7 +123,7 @@ MIB: Final = 1 << 20
 # Secrets that ``masked`` does not find: PEM keys, JSON Web Tokens, and secret fields of JSON or
 # YAML. Each character is looked at a bounded number of times: users store texts of any length.
 _FIELD: Final = re.compile(
-    r"((?:token|passw|secret|authorization|credential|api_?key)[\w.-]*+)"
+    r"((?:token|passw|secret|authorization|credential|api[_-]?key)[\w.-]*+)"
     r'(?:("?\s*+[:=]\s*+)("(?:[^"\\\n]|\\.)*+"|[^\s,}"]++))?',
     re.I,
 )
@@ -227,7 +227,12 @@ def add_this_machine(archive: Archive) -> None:
             "platform": platform.platform(),
             "cpus": os.cpu_count(),
             "packages": packages,
-            "environment": {k: v for k, v in os.environ.items() if k.startswith(_VARIABLES)},
+            # OpenTelemetry's headers contain keys, under names that their receivers choose.
+            "environment": {
+                k: MASK if k.endswith("_HEADERS") else v
+                for k, v in os.environ.items()
+                if k.startswith(_VARIABLES)
+            },
         },
     )
 

@@ -55,7 +55,7 @@ MASK = "***"
 DEBUG_FROM, MAX_VERBOSITY = 4, 100
 
 _SECRET_KEY = re.compile(
-    r"(token|passw|secret|authorization|credential|cookie|api_?key|private_?key|key_?data)", re.I
+    r"(token|passw|secret|authorization|credential|cookie|api[_-]?key|private_?key|key_?data)", re.I
 )
 # "Bearer xyz", "password=xyz" or as JSON has it, and the password in "scheme://user:password@host".
 _SECRET_TEXT = (
@@ -63,7 +63,7 @@ _SECRET_TEXT = (
     (re.compile(r"(://[^/\s:@]*):[^/\s@]+@"), rf"\1:{MASK}@"),
     (
         re.compile(
-            r"\b(\w*(?:token|password|passwd|secret|api_?key))([\"']?\s*[=:]\s*)"
+            r"\b(\w*(?:token|password|passwd|secret|api[_-]?key))([\"']?\s*[=:]\s*)"
             r"(?:([\"'])(?:(?!\3)[^\\]|\\.)*\3?|[^\s,;&\"')}]+)",
             re.I,
         ),
