@@ -107,3 +107,17 @@ async def test_a_comparison_waits_until_the_decision_for_a_pod_group_is_over() -
             await asyncio.sleep(0)
         task.cancel()
     assert lines[0]["event"] == "Cache matches the informer's store"
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+async def test_the_page_shows_nothing_of_the_open_decision_for_a_pod_group(rounds: int) -> None:
+    state, stored = world(nodes=NODES_AT_ONCE + 1)
+    asking = asyncio.create_task(debugger(state, stored).text())
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+    with state.after_trial.others_run():
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not asking.done()
+    state.after_trial.trial_ended(pytest.fail)
+    assert f"nodes: {NODES_AT_ONCE + 1}\nnode n0: " in await asking

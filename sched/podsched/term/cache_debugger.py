@@ -93,6 +93,7 @@ class CacheDebugger:
 
         Other tasks run in between, so the lines may describe different moments.
         """
+        await self._state().after_trial.wait()
         state = self._state()
         lines = [f"nodes: {len(state.cache.columns.node_table)}"]
         for number, node in enumerate(islice(dump_nodes(state.cache), MOST_LINES), start=1):
@@ -102,13 +103,13 @@ class CacheDebugger:
                 f"pods {list(node.pods)}, nominated {list(node.nominated)}"
             )
             if number % NODES_AT_ONCE == 0:
-                await asyncio.sleep(0)
+                await _others_run(state)
         pods = [queued.info for queued in state.queue.pending.in_order()]
         lines.append(f"waiting: {len(pods)} pods; {state.queue.pending.summary()}")
         for number, pod in enumerate(islice(pods, MOST_LINES), start=1):
             lines.append(_describe_queued(pod, state))
             if number % NODES_AT_ONCE == 0:
-                await asyncio.sleep(0)
+                await _others_run(state)
         return "\n".join([*lines, ""])
 
     async def dump(self) -> None:
@@ -125,13 +126,19 @@ class CacheDebugger:
                 nominated_pods=node.nominated,
             )
             if number % NODES_AT_ONCE == 0:
-                await asyncio.sleep(0)
+                await _others_run(state)
         pods = [queued.info for queued in state.queue.pending.in_order()]
         summary = state.queue.pending.summary()
         for start in range(0, max(1, len(pods)), PODS_IN_A_LINE):
             part = pods[start : start + PODS_IN_A_LINE]
             described = [_describe_queued(pod, state) for pod in part]
             _log.info("Dump of scheduling queue", summary=summary, pods=described)
+
+
+async def _others_run(state: SchedulingState) -> None:
+    """Let other tasks run, until no trial is open: it shows pods on nodes that they may not get."""
+    await asyncio.sleep(0)
+    await state.after_trial.wait()
 
 
 def _describe_queued(pod: PodInfo, state: SchedulingState) -> str:
