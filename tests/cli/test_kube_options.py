@@ -67,6 +67,7 @@ def test_every_flag_that_podsched_does_not_have_gets_a_line(sched: Commands) -> 
         ["--emulated-version=1.20"],
         ["--vmodule=queue"],
         ["--pod-max-in-unschedulable-pods-duration=soon"],
+        ["--pod-max-in-unschedulable-pods-duration=²"],
     ],
 )
 def test_what_cannot_be_honoured_is_a_usage_error(sched: Commands, arguments: list[str]) -> None:

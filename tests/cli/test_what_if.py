@@ -227,6 +227,8 @@ def test_it_reads_well_at_80_columns(
         (("--drain", "x"), 'error: --drain: there is no node "x"'),
         (("--remove-node", "a", "--drain", "a"), "a node is either removed or drained"),
         (("--add-node", "a:0"), "error: --add-node a:0: the number of nodes must be 1 to 10,000"),
+        (("--add-node", "a:²"), 'there is no node "a:²" and no file of this name'),
+        (("--add-node", "a:" + "9" * 5000), "error: a:999"),
         (("--add-node", "/nowhere:2"), 'there is no node "/nowhere" and no file of this name'),
     ],
 )

@@ -59,6 +59,8 @@ def test_each_duration_must_leave_room_for_the_next(
 def test_a_lease_must_last_the_whole_seconds_that_its_record_can_hold() -> None:
     with pytest.raises(ConfigError, match="must be at least 1s"):
         LeaderElectionSettings(lease_duration=3e-9, renew_deadline=2e-9, retry_period=1e-9)
+    with pytest.raises(ConfigError, match="must be at most 596523h14m7s"):
+        LeaderElectionSettings(lease_duration=2.0**31)
 
 
 @pytest.mark.parametrize("name", ["a/b", "../x", "A", "a b", "a" * 254, "a\n"])

@@ -125,7 +125,7 @@ class KubeFlags:
     def max_in_unschedulable(self) -> float:
         """Return the max seconds that pods stay unschedulable; exit if it is not a duration."""
         text = self.pod_max_in_unschedulable_pods_duration
-        if text.replace(".", "", 1).isdigit():
+        if text.replace(".", "", 1).isdecimal():
             return float(text)
         return seconds_or_fail("--pod-max-in-unschedulable-pods-duration", text)
 

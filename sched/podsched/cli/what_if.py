@@ -144,7 +144,7 @@ def _added(
     They get names that no other node has.
     """
     what, colon, number = text.rpartition(":")
-    if not colon or not number.isdigit():
+    if not colon or not number.isdecimal() or len(number) > 9:
         what, number = text, ""
     count = int(number or 1)
     if not 0 < count <= MAX_NODES:

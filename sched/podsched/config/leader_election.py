@@ -16,8 +16,8 @@ from podsched.config.errors import ConfigError, FieldError, invalid, required
 
 #: client-go's ``leaderelection.JitterFactor``.
 JITTER_FACTOR = 1.2
-#: Seconds; the Lease has whole seconds.
-MIN_LEASE_DURATION = 1.0
+#: Seconds; the Lease has whole seconds, of 32 bits.
+MIN_LEASE_DURATION, MAX_LEASE_DURATION = 1.0, 2.0**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +66,9 @@ class LeaderElectionSettings:
             # It would be written as 0 seconds, which a Lease does not permit.
             shown, least = map(format_duration, (self.lease_duration, MIN_LEASE_DURATION))
             yield _invalid("leaseDuration", shown, f"must be at least {least}")
+        if self.lease_duration > MAX_LEASE_DURATION:
+            shown, most = map(format_duration, (self.lease_duration, MAX_LEASE_DURATION))
+            yield _invalid("leaseDuration", shown, f"must be at most {most}")
         if self.jitter_factor < 0:
             yield _invalid("jitterFactor", self.jitter_factor, "must not be negative")
 
