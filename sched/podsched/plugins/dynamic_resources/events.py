@@ -41,6 +41,14 @@ def dynamic_resources_events(gave_back: Callable[[v1.Pod], bool]) -> list[Cluste
         ClusterEventWithHint.on(
             Resource.RESOURCE_CLAIM, ActionType.ALL, _after_claim_change, index=_waiting_by_claim
         ),
+        # For each pod: those that have only extended resources share their class.
+        ClusterEventWithHint.on(
+            Resource.RESOURCE_CLAIM,
+            ActionType.DELETE,
+            _after_own_claim_gone,
+            per_pod=True,
+            pods=_owner_of_extended,
+        ),
         ClusterEventWithHint.on(Resource.UNSCHEDULABLE_POD, generated, _after_pod_change),
         ClusterEventWithHint.on(
             Resource.ASSIGNED_POD, ActionType.DELETE, after_pod_gone, index=waiting
@@ -75,7 +83,7 @@ def _claims_changed(
     old: v1.ResourceClaim | None, new: v1.ResourceClaim | None
 ) -> list[tuple[str, str]]:
     keys = [] if new is None else [(new.metadata.namespace, new.metadata.name)]
-    if _gives_back(old, new) or _is_extended_and_gone(old, new):
+    if _gives_back(old, new):
         keys.append(_ANY_POD)
     return keys
 
@@ -87,9 +95,18 @@ def _gives_back(old: v1.ResourceClaim | None, new: v1.ResourceClaim | None) -> b
     return new is None or not new.status.HasField("allocation")
 
 
-def _is_extended_and_gone(old: v1.ResourceClaim | None, new: v1.ResourceClaim | None) -> bool:
-    """Return whether a claim for extended resources was deleted; its pod then gets a new one."""
-    return new is None and old is not None and bool(extended_claim_owner(old))
+def _owner_of_extended(
+    old: v1.ResourceClaim | None, new: v1.ResourceClaim | None
+) -> tuple[str, ...]:
+    """Return the uid of the pod whose claim for extended resources is gone; it gets a new one."""
+    owner = "" if old is None else extended_claim_owner(old)
+    return (owner,) if owner else ()
+
+
+def _after_own_claim_gone(
+    pod: PodInfo, old: v1.ResourceClaim | None, new: v1.ResourceClaim | None
+) -> QueueingHint:
+    return QueueingHint.of(pod.uid in _owner_of_extended(old, new))
 
 
 def _after_claim_change(
@@ -97,8 +114,6 @@ def _after_claim_change(
 ) -> QueueingHint:
     if _gives_back(old, new):
         return QueueingHint.of(None not in claim_names(pod))
-    if old is not None and _is_extended_and_gone(old, new):
-        return QueueingHint.of(extended_claim_owner(old) == pod.uid)
     if new is None or new.metadata.namespace != pod.namespace:
         return QueueingHint.SKIP
     is_other = old is None or old.metadata.uid != new.metadata.uid or old.status != new.status
