@@ -77,11 +77,18 @@ def test_handles_are_those_of_the_translation_library(name: str) -> None:
     "volume",
     [
         ebs("aws://z/disk-1"),
+        ebs("aws://[z/vol-1"),
         pv({ZONE: "a__b"}, **GCE),
         pv({ZONE: "us-x-a__us-y-a"}, **GCE),
         azure_disk(kind="Shared"),
     ],
-    ids=["no EBS id", "zones without a region", "zones of two regions", "a disk in an account"],
+    ids=[
+        "no EBS id",
+        "no URL",
+        "zones without a region",
+        "zones of two regions",
+        "a disk in an account",
+    ],
 )
 def test_what_has_no_translation_says_so(volume: v1.PersistentVolume) -> None:
     with pytest.raises(Untranslatable):

@@ -75,7 +75,10 @@ def _ebs_handle(source: Any, volume: v1.PersistentVolume | None) -> str:
     text: str = source.volume_id
     if not text.startswith("aws://"):
         return text
-    identity = urlsplit(text).path.strip("/")
+    try:
+        identity = urlsplit(text).path.strip("/")
+    except ValueError:
+        identity = ""  # Its zone has a bracket, so it is no URL.
     if _EBS_ID.fullmatch(identity) is None:
         raise Untranslatable(
             f"failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume "
