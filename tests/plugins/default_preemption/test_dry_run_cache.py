@@ -157,27 +157,43 @@ def test_a_search_in_parts_finds_what_one_in_one_go_finds(seed: int) -> None:
         assert found.best() == at_once.best()
 
 
-def test_a_pods_own_nomination_counts_for_the_others_of_its_class_only() -> None:
+def full(*names: str) -> World:
+    """Nodes of two cpus, each with two pods; template ``n`` asks for ``n`` cpus."""
     world = World(1, nodes=0)
-    one_cpu = {"containers": [container({"cpu": "1"})]}
-    world.templates = [one_cpu, {**one_cpu, "priority": 10}, {}, {}]
-    world.cache.placed.add_node(node("n", allocatable={"cpu": "2", "pods": "10"}))
-    for _ in range(2):
-        world.cache.assume(world.pending(0), "n")
+    asking = [{"containers": [container({"cpu": f"{n}"})], "priority": 10} for n in range(4)]
+    world.templates = [{"containers": [container({"cpu": "1"})]}, *asking[1:]]
+    for name in names:
+        world.cache.placed.add_node(node(name, allocatable={"cpu": "2", "pods": "10"}))
+        for _ in range(2):
+            world.cache.assume(world.pending(0), name)
+    return world
+
+
+def number_of_victims(world: World, cache: DryRunCache, pending: PodInfo, row: int) -> int:
+    evaluation = world.evaluation(pending)
+    evaluation.refresh(pending)
+    cluster = world.cluster
+    runner = ProfileFilters(world.runtime, cluster, evaluation.outcome(), evaluation.inputs.last)
+    rows = np.array([row], dtype=np.intp)
+    return len(cache.dry_run(evaluation.state, pending, cluster, rows, runner).candidates[row].pods)
+
+
+def test_a_pods_own_nomination_counts_for_the_others_of_its_class_only() -> None:
+    world, cache = full("n"), DryRunCache()
     nominee, other = world.pending(1), world.pending(1)
     world.cluster.nominator.add(nominee, "n")
-    cache, rows = DryRunCache(), np.array([0], dtype=np.intp)
+    tried = [number_of_victims(world, cache, one, 0) for one in (other, nominee, other, nominee)]
+    assert tried == [2, 1, 2, 1]
 
-    def victims(pending: PodInfo) -> int:
-        evaluation = world.evaluation(pending)
-        evaluation.refresh(pending)
-        runner = ProfileFilters(
-            world.runtime, world.cluster, evaluation.outcome(), evaluation.inputs.last
-        )
-        found = cache.dry_run(evaluation.state, pending, world.cluster, rows, runner)
-        return len(found.candidates[0].pods)
 
-    assert [victims(one) for one in (other, nominee, other, nominee)] == [2, 1, 2, 1]
+def test_a_nominated_pod_that_is_resized_is_tried_again_on_the_other_nodes() -> None:
+    world, cache = full("n", "m"), DryRunCache()
+    nominee = world.pending(1)
+    resized = replace(nominee, cls=world.pending(2).cls)
+    world.cluster.nominator.add(nominee, "n")
+    assert number_of_victims(world, cache, nominee, 1) == 1
+    world.cluster.nominator.update(nominee, resized)
+    assert number_of_victims(world, cache, resized, 1) == 2
 
 
 def test_a_second_pod_of_a_class_tries_only_nodes_that_changed() -> None:

@@ -46,6 +46,9 @@ PART = 800
 
 _UNTRIED, _CANDIDATE, _REJECTED = 0, 1, 2
 
+#: A class, and the uid of a nominated pod, which may get another class; "" for all other pods.
+_Key = tuple[PodClass, str]
+
 
 class Moment(NamedTuple):
     """The versions of everything that a dry run depends on.
@@ -164,8 +167,7 @@ class DryRunCache:
     """Makes dry runs for preemptors, once for each class and node as long as nothing changes."""
 
     def __init__(self) -> None:
-        #: By class; those of nominated pods by uid.
-        self._entries: OrderedDict[PodClass | str, _ClassEntry] = OrderedDict()
+        self._entries: OrderedDict[_Key, _ClassEntry] = OrderedDict()
         self._budgets: tuple[int, Budgets] | None = None
 
     def dry_run(
@@ -320,8 +322,8 @@ class DryRunCache:
         return self._budgets[1]
 
 
-def _key(pod: PodInfo, cluster: ClusterView) -> PodClass | str:
-    return pod.uid if cluster.nominator.node_of(pod.uid) else pod.cls
+def _key(pod: PodInfo, cluster: ClusterView) -> _Key:
+    return (pod.cls, pod.uid if cluster.nominator.node_of(pod.uid) else "")
 
 
 def _in_parts(nodes: NodeColumns, rows: Rows) -> Sequence[Rows]:
