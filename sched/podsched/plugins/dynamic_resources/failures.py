@@ -11,8 +11,8 @@ from podsched.plugins.dynamic_resources.pod_claims import CLAIM
 from podsched.plugins.dynamic_resources.reservation import device_status
 from podsched.v1 import objects_pb2 as v1
 
-#: Max failing specs of claims that are remembered.
-_MOST_SPECS: Final = 4096
+#: Max failing specs of claims, and max late allocations, that are remembered.
+_MOST: Final = 4096
 
 
 class Failures:
@@ -27,7 +27,7 @@ class Failures:
 
     def note_specs(self, specs: Collection[bytes]) -> None:
         """Note serialized specs of claims that made an attempt fail."""
-        if len(self.specs) >= _MOST_SPECS:
+        if len(self.specs) >= _MOST:
             self.specs.clear()
         self.specs.update(specs)
 
@@ -37,6 +37,9 @@ class Failures:
             meta = claim.metadata
             found = cluster.get(CLAIM, meta.namespace, meta.name)
             if found is not None and device_status([found]).code is Code.PENDING:
+                # Nobody asks for the allocations of claims that were released or deleted since.
+                if len(self._late) >= _MOST:
+                    self._late.clear()
                 self._late.add(_allocation_key(found))
 
     def note_deallocation(self, claim: v1.ResourceClaim) -> None:
