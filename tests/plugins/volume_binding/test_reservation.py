@@ -173,8 +173,18 @@ def volume_gone(made: VolumeWorld) -> None:
     made.cluster.delete("PersistentVolume", "", "v")
 
 
+def bound_anew(made: VolumeWorld) -> None:
+    made.put(volume("v", claimRef={"namespace": "default", "name": "c", "uid": "other"}))
+
+
 def claim_gone(made: VolumeWorld) -> None:
     made.cluster.delete("PersistentVolumeClaim", "default", "c")
+
+
+def claim_anew(made: VolumeWorld) -> None:
+    anew = claim("c", volume="w")
+    anew["metadata"]["uid"] = "other"
+    made.put(anew, volume("w", zones=["b"]))
 
 
 def pod_gone(made: VolumeWorld) -> None:
@@ -195,8 +205,12 @@ STATIC_FAILURES = {
     "the volume is gone": (
         volume_gone, 'failed to check binding: persistentvolumes "v" not found',
     ),
+    "the volume was bound to another claim": (bound_anew, 'ClaimRef got reset for pv "v"'),
     "the claim is gone": (
         claim_gone, 'failed to check binding: persistentvolumeclaims "default/c" not found',
+    ),
+    "the claim was made anew": (
+        claim_anew, 'failed to check binding: persistentvolumeclaims "default/c" not found',
     ),
     "the pod is gone": (pod_gone, 'pod does not exist any more: pod "p" not found'),
     "the node is gone": (node_gone, 'failed to get node "a": node "a" not found'),

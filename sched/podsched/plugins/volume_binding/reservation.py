@@ -150,7 +150,7 @@ class Reservation:
         if volume is binding.base and not binding.is_written:
             return False
         _check_reachable(volume, node, cluster)
-        if not volume.spec.claim_ref.uid and binding.claim.metadata.uid:
+        if volume.spec.claim_ref.uid != binding.claim.metadata.uid:
             raise _Failed(f'ClaimRef got reset for pv "{name}"')
         return is_fully_bound(claim)
 
@@ -281,7 +281,9 @@ def _claim_now(
 ) -> v1.PersistentVolumeClaim:
     meta = claim.metadata
     found = get_claim(cluster, meta.namespace, meta.name)
-    if found is None:
+    # Unlike in kube-scheduler, also if another claim has the name now: it may be bound to a volume
+    # that the node does not reach, or never.
+    if found is None or found.metadata.uid != meta.uid:
         raise _Failed(f"{doing}: {not_found('persistentvolumeclaims', object_key(claim))}")
     return found
 
