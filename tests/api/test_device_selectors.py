@@ -93,6 +93,7 @@ def matches(expression: str, device: Device = DEVICE) -> bool:
         "string(1.5) == '1.5' && string(123456789.0) == '1.23456789e+08'",
         "'baaac'.findAll('a*') == ['', 'aaa', '']",
         "'abc'.matches('^a.c$') && !'abc'.matches('^b')",
+        r"r'\C'.matches(r'^\Q\C\E$') && r'\C'.matches(r'^\\C$')",
         # Times.
         "timestamp('2024-02-29T12:00:00Z') + duration('24h') == timestamp('2024-03-01T12:00:00Z')",
         "timestamp('2024-01-01T1:00:00Z').getHours() == 1",
@@ -145,6 +146,7 @@ def test_the_language(expression: str) -> None:
         "has(device)",
         "device.attributes.exists(x.y, true)",
         "'a'.matches('(')",
+        r"'é'.find(r'a\C') == ''",
         "duration('1x') == duration('1s')",
         "duration(1) == duration('1s')",
         "int('a') == 1",
