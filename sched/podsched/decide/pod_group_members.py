@@ -75,9 +75,10 @@ class GroupDecision:
         """Add the plugins that rejected members in another try; their events may help, too."""
         if other is self:
             return
+        plugins = other.rejecting
         for decision in self.decisions:
             if decision.diagnosis is not None:
-                decision.diagnosis.rejected_elsewhere |= other.rejecting
+                decision.diagnosis.rejected_elsewhere |= plugins
 
 
 def member_order(queued: QueuedPodInfo) -> tuple[int, float, int]:
