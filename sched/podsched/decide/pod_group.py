@@ -157,6 +157,7 @@ class PodGroupAttempt(GroupMembers):
             return  # A search has one set of nodes.
         budget = Budget()
         for placement in run.placements:
+            yield from _pause(run.should_stop)
             if not self._bounds.may_hold(placement):
                 continue
             search = PodGroupSearch(
@@ -267,14 +268,16 @@ class PodGroupAttempt(GroupMembers):
             return
         trying = replace(run, keep=False)
         first: GroupDecision | None = None
+        ruled_out = GroupDecision()
         feasible: list[TriedPlacement] = []
         for placement in placements:
             # Placements are in the order of their levels.
             if feasible and placement.level > feasible[0].placement.level:
                 break
+            yield from _pause(run.should_stop)
             # The first placement is always tried: the members' reasons are those from there.
             if first is not None and not self._bounds.may_hold(placement):
-                first.also_rejected_by(GroupDecision(rejected_by=self._bounds.plugins))
+                ruled_out.rejected_by = self._bounds.plugins
                 continue
             with run.trial.inner() as inner:
                 yield from self.try_placement(inner, placement, run.should_stop)
@@ -291,6 +294,7 @@ class PodGroupAttempt(GroupMembers):
                     return  # The caller only asks whether the group fits somewhere.
         if not feasible:
             assert first is not None
+            first.also_rejected_by(ruled_out)
             self._count_placements(placements, first)
             return
         # The trials of all placements were rolled back, so the best one is tried again. Events may
@@ -430,6 +434,12 @@ class PodGroupAttempt(GroupMembers):
         else:
             reasons = dict.fromkeys((*refused.status.reasons, *step.reasons))
             refused.status = replace(refused.status, reasons=tuple(reasons))
+
+
+def _pause(should_stop: ShouldStop) -> Iterator[None]:
+    """Yield if ``should_stop`` returns True."""
+    if should_stop():
+        yield
 
 
 def _classes(members: Sequence[QueuedPodInfo]) -> tuple[int, ...]:

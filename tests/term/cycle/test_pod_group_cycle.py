@@ -426,6 +426,30 @@ async def test_a_gang_that_fits_no_domain_says_how_many_were_tried() -> None:
         assert world.nodes_of("single") == ["a0"]
 
 
+async def test_other_tasks_run_while_domains_are_ruled_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
+    world, hosts, ways = TermWorld(), 100, list[str]()
+    for number in range(hosts):
+        world.node(f"n{number}", cpu="1", labels={"host": f"{number}"})
+    others_run = world.state.after_trial.others_run
+
+    def counted() -> Any:
+        ways.append("given")
+        return others_run()
+
+    monkeypatch.setattr(world.state.after_trial, "others_run", counted)
+    async with world.running():
+        group(world, min_count=2, topology="host")
+        members(world, "small", cpu="1")
+        await members_and_wait(world, "large", cpu="2", seconds=5)
+        found = condition(world)
+        assert found is not None
+        assert found[2].startswith(f"0/{hosts} placements are available")
+        # In each of two orders, and in the search for any placement.
+        assert len(ways) > 3 * hosts
+        world.check()
+
+
 async def test_without_any_domain_the_group_is_unschedulable_until_a_node_has_the_label() -> None:
     async with world_of_nodes(n1="4").running() as world:
         group(world, min_count=1, topology="zone")
