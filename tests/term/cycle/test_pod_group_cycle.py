@@ -9,7 +9,7 @@ import pytest
 
 from podsched.api.objects import PodGroup
 from podsched.decide.decision import Decision
-from podsched.decide.pod_group_members import GroupMembers
+from podsched.decide.pod_group_members import GroupDecision, GroupMembers
 from podsched.framework.plugin import PermitResult
 from podsched.framework.pod_groups import GroupTrial
 from podsched.framework.status import SUCCESS, Code, Status, error, unschedulable
@@ -231,6 +231,26 @@ async def test_room_that_helps_only_a_member_that_fits_already_wakes_the_gang() 
         await asyncio.sleep(20)
         assert world.nodes_of("small")[0] in ("n2", "n3")
         assert world.nodes_of("big") == ["n1"]
+
+
+async def test_the_plugins_that_rejected_members_are_read_once_for_all_members_that_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads, read = list[str](), vars(GroupDecision)["rejecting"].fget
+
+    def counted(decision: GroupDecision) -> set[str]:
+        reads.append("read")
+        found: set[str] = read(decision)
+        return found
+
+    monkeypatch.setattr(GroupDecision, "rejecting", property(counted))
+    async with world_of_nodes(n1="8").running() as world:
+        group(world, min_count=9)
+        members(world, *"abcdefgh", cpu="1")
+        await members_and_wait(world, "large", cpu="9")
+        assert bound(world) == []
+        assert len(reads) == 1
+        world.check()
 
 
 async def test_members_beyond_min_count_may_stay_behind_and_are_bound_later() -> None:

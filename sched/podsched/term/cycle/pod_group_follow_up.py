@@ -82,6 +82,8 @@ class PodGroupFollowUp(TermPart):
             placed = [decided.assignments[d.queued.info.uid] for d in result.placed]
             decided.start = self._starts.begin(group, decided.scheduled, placed)
         decisions = {decision.queued.info.uid: decision for decision in result.decisions}
+        # Not for each member: the decisions of all are read.
+        rejecting = set[str]() if result.status.ok else result.rejecting
         for queued in decided.members:
             if self._should_stop():
                 # If a member is deleted meanwhile, its binding fails.
@@ -95,7 +97,7 @@ class PodGroupFollowUp(TermPart):
                 if self._follow_up.permit(runtime, assignment, result.status):
                     decided.start.ready(assignment)
             else:
-                self._fail(decision, decided)
+                self._fail(decision, decided, rejecting)
             self._activator.activate_wanted(decision.state)
         if decided.start is not None:
             decided.start.all_asked()
@@ -119,8 +121,11 @@ class PodGroupFollowUp(TermPart):
         plugin = status.plugin or ("" if decided.attempted is None else VICTIMS_OF)
         self._follow_up.reject(queued, status.message, {plugin} - {""}, set(), nominated)
 
-    def _fail(self, decision: Decision, decided: DecidedGroup) -> None:
-        """Return a member without a node to the queue, with its own reason or the group's."""
+    def _fail(self, decision: Decision, decided: DecidedGroup, rejecting: set[str]) -> None:
+        """Return a member without a node to the queue, with its own reason or the group's.
+
+        ``rejecting``: the plugins that rejected other members.
+        """
         queued, failure, result = decision.queued, decision.error, decided.result
         nominated = _nomination(queued, result)
         # An error of one member ends the attempts of all, as in kube-scheduler.
@@ -145,7 +150,6 @@ class PodGroupFollowUp(TermPart):
             # starts with it.
             reasons = (REASON_UNSCHEDULABLE, result.waiting.message, _WAITED)
             message = ", ".join(filter(None, reasons))
-            rejecting = set[str]() if result.status.ok else result.rejecting
             rejectors = {result.waiting.plugin, *rejecting}
         self._follow_up.nominate(queued.info, nominated)
         self._follow_up.reject(queued, message, rejectors - {""}, set(), nominated)
