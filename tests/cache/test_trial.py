@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -145,6 +146,12 @@ class TrialMachine(RuleBasedStateMachine):
     @rule()
     def begin(self) -> None:
         self.trials.append(Trial(self.cache))
+
+    @precondition(lambda self: self.trials)
+    @rule(most=st.integers(1, 4))
+    def undo_some(self, most: int) -> None:
+        for _ in islice(self.trials[-1].undoing(), most):
+            pass
 
     @precondition(lambda self: self.trials)
     @rule()

@@ -5,7 +5,7 @@ Events that the informer reports meanwhile are applied beneath.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self
 
@@ -83,6 +83,14 @@ class Transaction:
             self._outer._changes.made += self._changes.made
         self._end()
 
+    def undoing(self) -> Iterator[None]:
+        """Undo the changes, the latest first, and yield after each; before a large rollback."""
+        while self._changes.made:
+            self._check_use()
+            with self._saved:
+                self._changes.pop().undo()
+            yield
+
     def roll_back(self) -> None:
         """Undo the changes, the latest first."""
         self._check_use()
@@ -153,6 +161,14 @@ class _Changes:
             self._of_object.setdefault(change.key, []).append(change)
             self._indexed += 1
         return self._of_object.get(key, [])
+
+    def pop(self) -> TrialChange:
+        """Remove and return the latest change."""
+        change = self.made.pop()
+        if self._indexed > len(self.made):
+            self._of_object[change.key].pop()
+            self._indexed -= 1
+        return change
 
     def make_again(self, changes: list[TrialChange]) -> None:
         """Make an object's changes again after ``of``, and drop the impossible ones."""

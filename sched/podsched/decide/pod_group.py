@@ -410,10 +410,13 @@ class PodGroupAttempt(GroupMembers):
                 while isinstance(step := guarded(*words, _advance, search, fits), Try):
                     # Always rolled back: victims leave the cache only once they are evicted.
                     with trial.inner() as without:
-                        step.begin(without)
+                        # At first all pods of lower priority are removed, and put back: 0.3 s for
+                        # 20,000.
+                        yield from _giving_way(step.begin(without), should_stop)
                         run = _Pass(without, placements, should_stop, keep=False, note=step.note)
                         place = self._place_in_any_order if step.thorough else self._place
                         yield from place(run)
+                        yield from _giving_way(without.undoing(), should_stop)
                     fits = self.result.status.ok
                     chosen = self.result if fits else chosen
         except PluginFailure as failure:
@@ -445,6 +448,13 @@ def _pause(should_stop: ShouldStop) -> Iterator[None]:
 def _classes(members: Sequence[QueuedPodInfo]) -> tuple[int, ...]:
     """Return the class ids in order: orders that differ only within classes are the same."""
     return tuple(queued.info.cls.id for queued in members)
+
+
+def _giving_way(work: Iterator[None], should_stop: ShouldStop) -> Iterator[None]:
+    """Do work in steps; yields whenever ``should_stop`` returns True."""
+    for _ in work:
+        if should_stop():
+            yield
 
 
 def _advance(search: VictimSearch, fits: bool | None) -> Try | Victims | Later | Status:

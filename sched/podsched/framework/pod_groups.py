@@ -16,7 +16,7 @@ Permit; PlacementFeasible is v1.37's name for the same question.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -217,14 +217,17 @@ class Try(NamedTuple):
     note: Callable[[Sequence[PodInfo]], object] = len
     thorough: bool = False
 
-    def begin(self, trial: GroupTrial) -> None:
-        """Change the cluster to this state, within a trial."""
+    def begin(self, trial: GroupTrial) -> Iterator[None]:
+        """Change the cluster to this state, within a trial; yields after each change."""
         for pod in self.without:
             trial.remove(pod)
+            yield
         for pod, node_name in self.beside:
             trial.assume(pod, node_name)
+            yield
         for claim in self.claims:
             trial.put("ResourceClaim", claim)
+            yield
 
 
 class Later(NamedTuple):
@@ -269,6 +272,9 @@ class GroupTrial(Trial, Protocol):
 
     def commit(self) -> None:
         """Keep the changes of this trial, as a part of the outer one."""
+
+    def undoing(self) -> Iterator[None]:
+        """Undo the changes of this trial, and yield after each; before a large rollback."""
 
     def roll_back(self) -> None:
         """Undo the changes of this trial."""

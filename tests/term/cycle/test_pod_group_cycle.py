@@ -606,6 +606,28 @@ async def test_no_pod_is_evicted_for_a_gang_that_would_not_fit_even_then() -> No
         assert "pod group is unschedulable" in found[2]
 
 
+async def test_other_tasks_run_while_many_pods_are_removed_for_a_try_and_put_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
+    world, low, ways = world_of_nodes(n1="100"), 100, list[str]()
+    for number in range(low):
+        world.pod(f"low-{number}", on="n1")
+    others_run = world.state.after_trial.others_run
+
+    def counted() -> Any:
+        ways.append("given")
+        return others_run()
+
+    monkeypatch.setattr(world.state.after_trial, "others_run", counted)
+    async with world.running():
+        group(world, min_count=2, priority=10)
+        await members_and_wait(world, "a", "b", cpu="60", priority=10, seconds=5)
+        assert len(ways) > 2 * low
+        assert len(pods(world)) == low + 2
+        world.check()
+
+
 async def test_no_more_is_evicted_than_needed_and_the_least_important_goes() -> None:
     world = TermWorld()
     for number, priority in ((1, 5), (2, 1), (3, 1)):
