@@ -67,6 +67,8 @@ SCORE_WORDING = 'running PlacementScore plugin "{}"'
 POST_FILTER_WORDING = 'running PodGroupPostFilter plugin "{}"'
 #: Runs an attempt over several turns of the event loop; other tasks run where it yields.
 Turns = Generator[None, None, None]
+#: A state to try a group in, or the end of a search for victims.
+_Step = Try | Victims | Later | Status
 #: Max orders of the members that are tried, and max members decided for in all of them together: so
 #: a group of more than 4,000 members is tried in one order only.
 MAX_ORDERS: Final = 8
@@ -402,12 +404,11 @@ class PodGroupAttempt(GroupMembers):
             return
         fits: bool | None = None
         chosen = refused
-        step: Try | Victims | Later | Status
+        step: _Step
         try:
-            words = name, POST_FILTER_WORDING
             # Closed in any case: an unfinished search then undoes its changes to quotas.
             with closing(begin()) as search:
-                while isinstance(step := guarded(*words, _advance, search, fits), Try):
+                while isinstance(step := (yield from _next(search, fits, name, should_stop)), Try):
                     # Always rolled back: victims leave the cache only once they are evicted.
                     with trial.inner() as without:
                         # At first all pods of lower priority are removed, and put back: 0.3 s for
@@ -457,11 +458,21 @@ def _giving_way(work: Iterator[None], should_stop: ShouldStop) -> Iterator[None]
             yield
 
 
-def _advance(search: VictimSearch, fits: bool | None) -> Try | Victims | Later | Status:
-    """Return the next state to try the group in, or the end of the search."""
+def _next(
+    search: VictimSearch, fits: bool | None, name: str, should_stop: ShouldStop
+) -> Generator[None, None, _Step]:
+    """Return the next step of a search of the plugin ``name``."""
+    while (step := guarded(name, POST_FILTER_WORDING, _advance, search, fits)) is None:
+        if should_stop():
+            yield
+    return step
+
+
+def _advance(search: VictimSearch, fits: bool | None) -> _Step | None:
+    """Return the next step of a search; None if it has only done a part of its work."""
     try:
         step = search.send(fits)
-        return step if isinstance(step, Try) else Try(step)
+        return step if step is None or isinstance(step, Try) else Try(step)
     except StopIteration as end:
         found: Victims | Later | Status = end.value
         return found

@@ -235,8 +235,9 @@ class Later(NamedTuple):
 
 
 #: A generator. It yields pods without which the group is to be tried, or a state to try it in, and
-#: receives whether the group fits then. It returns the victims, or ``Later``, or why neither.
-VictimSearch = Generator[Sequence[PodInfo] | Try, bool | None, Victims | Later | Status]
+#: receives whether the group fits then; or None, where other tasks may run. It returns the victims,
+#: or ``Later``, or why neither.
+VictimSearch = Generator[Sequence[PodInfo] | Try | None, bool | None, Victims | Later | Status]
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from podsched.cache.cache import Cache
 from podsched.framework.plugin import Victims
-from podsched.framework.pod_groups import PodGroup
+from podsched.framework.pod_groups import PodGroup, Try
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code, Status
 from podsched.plugins.default_preemption.pod_group import search_victims
@@ -41,13 +42,24 @@ def search(
             pods = found.send(fits)
         except StopIteration as end:
             return end.value, tries
-        fits, tries = fits_without(pods), tries + 1
+        assert not isinstance(pods, Try)
+        if pods is not None:
+            fits, tries = fits_without(pods), tries + 1
 
 
 def cluster() -> Cache:
     cache = Cache()
     cache.placed.add_node(node("n1"))
     return cache
+
+
+def test_other_tasks_may_run_after_each_node_that_is_looked_at() -> None:
+    cache = Cache()
+    for number in range(9):
+        cache.placed.add_node(node(f"n{number}"))
+    low = running(cache, "low")
+    found = search_victims(GROUP, [pod_info("member", {"priority": 10})], cache.cluster, ())
+    assert list(islice(found, 10)) == [*[None] * 9, (low,)]
 
 
 def test_without_pods_of_lower_priority_there_are_no_victims() -> None:

@@ -25,8 +25,10 @@ Source: ``framework/preemption/podgrouppreemption.go``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
+from heapq import merge
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -43,6 +45,10 @@ REASON_TERMINATING: Final = "not eligible due to a terminating pod on the nomina
 REASON_NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
 MEMBER_OF_GROUP: Final = "not eligible due to workload aware preemption enabled"
 MEMBER_OF_PLACEMENT: Final = "not eligible due to placement-based pod group scheduling limitation"
+
+_IMPORTANCE: Final = attrgetter("importance")
+#: Units that are put in order at a time.
+_PIECE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,7 @@ def search_victims(
         return unschedulable(REASON_NEVER)
     if _waits_for_victims(group, members, cluster, evicting):
         return Status(Code.WAIT, (REASON_TERMINATING,))
-    units = _lower_units(group, cluster)
+    units = yield from _lower_units(group, cluster)
     if not units:
         return unresolvable(REASON_NO_VICTIMS)
     fits = yield _pods_of(units)
@@ -104,7 +110,7 @@ def search_victims(
             fits = yield _pods_of([*out, *left[size:]])
             fitting, too_many = (size, too_many) if fits else (fitting, size)
         out, left = [*out, *left[fitting : fitting + 1]], left[too_many:]
-    victims = _pods_of(sorted(out, key=lambda unit: unit.importance))
+    victims = _pods_of(sorted(out, key=_IMPORTANCE))
     return Victims(victims, sum(pod.uid in violate for pod in victims))
 
 
@@ -125,12 +131,17 @@ def _waits_for_victims(
     )
 
 
-def _lower_units(group: PodGroup, cluster: ClusterView) -> list[Unit]:
-    """Return the units of lower priority than the group, the most important first."""
-    single: list[Unit] = []
+def _lower_units(group: PodGroup, cluster: ClusterView) -> Generator[None, bool | None, list[Unit]]:
+    """Return the units of lower priority than the group, the most important first.
+
+    Yields where other tasks may run, because there may be tens of thousands.
+    """
+    by_node: list[list[Unit]] = []
     whole: dict[str, list[PodInfo]] = {}
     groups: dict[str, PodGroup | None] = {}
     for row in np.flatnonzero(cluster.nodes.alive).tolist():
+        yield
+        single: list[Unit] = []
         for pod in cluster.nodes.pods(row).values():
             if not pod.group:
                 single.append(Unit((pod,), pod.priority))
@@ -142,12 +153,28 @@ def _lower_units(group: PodGroup, cluster: ClusterView) -> list[Unit]:
                 whole.setdefault(pod.group, []).append(pod)
             elif pod.group != group.key:
                 single.append(Unit((pod,), pod.priority))
-    units = [unit for unit in single if unit.priority < group.priority]
+        by_node.append(_lower(single, group))
+    evicted_whole: list[Unit] = []
     for key, pods in whole.items():
         found = groups[key]
-        if found is not None and key != group.key and found.priority < group.priority:
-            units.append(Unit(tuple(pods), found.priority))
-    return sorted(units, key=lambda unit: unit.importance)
+        if found is not None and key != group.key:
+            evicted_whole.append(Unit(tuple(pods), found.priority))
+    return (yield from _merged([*by_node, _lower(evicted_whole, group)]))
+
+
+def _lower(units: Sequence[Unit], group: PodGroup) -> list[Unit]:
+    """Return those of the units that are of lower priority, the most important first."""
+    return sorted((unit for unit in units if unit.priority < group.priority), key=_IMPORTANCE)
+
+
+def _merged(parts: Sequence[Sequence[Unit]]) -> Generator[None, bool | None, list[Unit]]:
+    """Return the units of all parts, the most important first; yields as ``_lower_units`` does."""
+    units: list[Unit] = []
+    for unit in merge(*parts, key=_IMPORTANCE):
+        units.append(unit)
+        if len(units) % _PIECE == 0:
+            yield
+    return units
 
 
 def _by_budget(units: Sequence[Unit], cluster: ClusterView) -> tuple[list[Unit], list[Unit]]:
