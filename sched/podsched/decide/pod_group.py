@@ -179,7 +179,7 @@ class PodGroupAttempt(GroupMembers):
                 continue
             with run.trial.inner() as inner:
                 yield from self._follow(inner, placement, steps, run.should_stop)
-                self._end_trial(inner, run)
+                yield from self._end_trial(inner, run)
             if not self.result.status.code.rejects:
                 return
             proved = False
@@ -265,7 +265,7 @@ class PodGroupAttempt(GroupMembers):
             # There is nothing to compare, so the members are decided for only once.
             with run.trial.inner() as inner:
                 yield from self.try_placement(inner, placements[0], run.should_stop)
-                self._end_trial(inner, run)
+                yield from self._end_trial(inner, run)
             self._count_placements(placements, self.result)
             return
         trying = replace(run, keep=False)
@@ -283,7 +283,7 @@ class PodGroupAttempt(GroupMembers):
                 continue
             with run.trial.inner() as inner:
                 yield from self.try_placement(inner, placement, run.should_stop)
-                self._end_trial(inner, trying)
+                yield from self._end_trial(inner, trying)
             if self.result.status.code is Code.ERROR:
                 return
             first = first or self.result
@@ -304,7 +304,7 @@ class PodGroupAttempt(GroupMembers):
         best = feasible[0] if len(feasible) == 1 else self._best(feasible)
         with run.trial.inner() as inner:
             yield from self.try_placement(inner, best.placement, run.should_stop)
-            self._end_trial(inner, run)
+            yield from self._end_trial(inner, run)
 
     def _fill(self, run: _Pass, search: DomainSearch, where: Where) -> Generator[None, None, bool]:
         """Place the members in parts; return whether that ends the attempt, also by an error."""
@@ -312,8 +312,9 @@ class PodGroupAttempt(GroupMembers):
         with run.trial.inner() as inner:
             if not (yield from self._fill_each(inner, search, where, run.should_stop)):
                 self.unreserve_all()
+                yield from _giving_way(inner.undoing(), run.should_stop)
                 return self.result.status.code is Code.ERROR
-            self._end_trial(inner, run)
+            yield from self._end_trial(inner, run)
             return True
 
     def _fill_each(
@@ -366,7 +367,7 @@ class PodGroupAttempt(GroupMembers):
             totals = [t + named.weight * s for t, s in zip(totals, scores, strict=True)]
         return feasible[max(range(len(totals)), key=totals.__getitem__)]
 
-    def _end_trial(self, trial: GroupTrial, run: _Pass) -> None:
+    def _end_trial(self, trial: GroupTrial, run: _Pass) -> Iterator[None]:
         """Keep the members assumed if the group may start and ``run.keep``, or take them back."""
         if self.result.status.ok:
             run.note([decision.queued.info for decision in self.result.placed])
@@ -374,6 +375,8 @@ class PodGroupAttempt(GroupMembers):
                 trial.commit()
                 return
         self.unreserve_all()
+        # Thousands may have been placed.
+        yield from _giving_way(trial.undoing(), run.should_stop)
 
     def try_placement(
         self, trial: GroupTrial, placement: Placement, should_stop: ShouldStop

@@ -164,6 +164,28 @@ async def test_of_a_gang_that_does_not_fit_no_pod_is_bound_and_nothing_is_reserv
         world.check()
 
 
+async def test_other_tasks_run_while_many_members_that_found_a_node_are_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
+    world, many, ways = world_of_nodes(n1="100"), 100, list[str]()
+    others_run = world.state.after_trial.others_run
+
+    def counted() -> Any:
+        ways.append("given")
+        return others_run()
+
+    monkeypatch.setattr(world.state.after_trial, "others_run", counted)
+    async with world.running():
+        group(world, min_count=many + 1)
+        names = [f"p{number}" for number in range(many + 1)]
+        await members_and_wait(world, *names, seconds=5)
+        assert bound(world) == []
+        # Once for each when it is decided, and once when it is taken back.
+        assert len(ways) >= 2 * many
+        world.check()
+
+
 async def test_a_waiting_gang_is_tried_again_only_when_an_event_may_help() -> None:
     async with world_of_nodes(n1="4").running() as world:
         group(world, min_count=3)
