@@ -74,6 +74,22 @@ def pods(world: TermWorld) -> list[str]:
     return sorted(pod.metadata.name for pod in world.cluster.objects("Pod"))
 
 
+def world_in_a_hurry(
+    monkeypatch: pytest.MonkeyPatch, **cpu_of_nodes: str
+) -> tuple[TermWorld, list[str]]:
+    """A world where every turn is over at once, and a list that grows when a decision gives way."""
+    monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
+    world, ways = world_of_nodes(**cpu_of_nodes), list[str]()
+    others_run = world.state.after_trial.others_run
+
+    def counted() -> Any:
+        ways.append("given")
+        return others_run()
+
+    monkeypatch.setattr(world.state.after_trial, "others_run", counted)
+    return world, ways
+
+
 async def test_a_gang_that_fits_is_bound_as_a_whole_in_one_call() -> None:
     world = TermWorld()
     for name in ("n1", "n2"):
@@ -167,15 +183,8 @@ async def test_of_a_gang_that_does_not_fit_no_pod_is_bound_and_nothing_is_reserv
 async def test_other_tasks_run_while_many_members_that_found_a_node_are_taken_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
-    world, many, ways = world_of_nodes(n1="100"), 100, list[str]()
-    others_run = world.state.after_trial.others_run
-
-    def counted() -> Any:
-        ways.append("given")
-        return others_run()
-
-    monkeypatch.setattr(world.state.after_trial, "others_run", counted)
+    many = 100
+    world, ways = world_in_a_hurry(monkeypatch, n1="100")
     async with world.running():
         group(world, min_count=many + 1)
         names = [f"p{number}" for number in range(many + 1)]
@@ -217,17 +226,10 @@ async def test_members_that_find_no_node_are_tried_first_in_a_second_order() -> 
 async def test_other_tasks_run_while_a_search_looks_at_many_nodes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
-    world, nodes, ways = TermWorld(), 100, list[str]()
+    nodes = 100
+    world, ways = world_in_a_hurry(monkeypatch)
     for number in range(nodes):
         world.node(f"n{number}", labels={"zone": "z"})
-    others_run = world.state.after_trial.others_run
-
-    def counted() -> Any:
-        ways.append("given")
-        return others_run()
-
-    monkeypatch.setattr(world.state.after_trial, "others_run", counted)
     term = {"labelSelector": {"matchLabels": {"app": "leader"}}, "topologyKey": "zone"}
     near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     async with world.running():
@@ -469,17 +471,10 @@ async def test_a_gang_that_fits_no_domain_says_how_many_were_tried() -> None:
 
 
 async def test_other_tasks_run_while_domains_are_ruled_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
-    world, hosts, ways = TermWorld(), 100, list[str]()
+    hosts = 100
+    world, ways = world_in_a_hurry(monkeypatch)
     for number in range(hosts):
         world.node(f"n{number}", cpu="1", labels={"host": f"{number}"})
-    others_run = world.state.after_trial.others_run
-
-    def counted() -> Any:
-        ways.append("given")
-        return others_run()
-
-    monkeypatch.setattr(world.state.after_trial, "others_run", counted)
     async with world.running():
         group(world, min_count=2, topology="host")
         members(world, "small", cpu="1")
@@ -631,17 +626,10 @@ async def test_no_pod_is_evicted_for_a_gang_that_would_not_fit_even_then() -> No
 async def test_other_tasks_run_while_many_pods_are_removed_for_a_try_and_put_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
-    world, low, ways = world_of_nodes(n1="100"), 100, list[str]()
+    low = 100
+    world, ways = world_in_a_hurry(monkeypatch, n1="100")
     for number in range(low):
         world.pod(f"low-{number}", on="n1")
-    others_run = world.state.after_trial.others_run
-
-    def counted() -> Any:
-        ways.append("given")
-        return others_run()
-
-    monkeypatch.setattr(world.state.after_trial, "others_run", counted)
     async with world.running():
         group(world, min_count=2, priority=10)
         await members_and_wait(world, "a", "b", cpu="60", priority=10, seconds=5)
