@@ -62,6 +62,14 @@ def test_other_tasks_may_run_after_each_node_that_is_looked_at() -> None:
     assert list(islice(found, 10)) == [*[None] * 9, (low,)]
 
 
+def test_other_tasks_may_run_while_pods_are_compared_with_budgets() -> None:
+    cache = cluster()
+    low = running(cache, "low")
+    found = search_victims(GROUP, [pod_info("member", {"priority": 10})], cache.cluster, ())
+    assert list(islice(found, 2)) == [None, (low,)]
+    assert found.send(True) is None
+
+
 def test_without_pods_of_lower_priority_there_are_no_victims() -> None:
     cache = cluster()
     running(cache, "equal", priority=10)

@@ -102,11 +102,16 @@ class Budgets:
                 entries = self._by_namespace.setdefault(budget.metadata.namespace, [])
                 entries.append((budget, selector))
 
-    def split(self, pods: Sequence[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
-        """Split pods into those whose eviction, in this order, exceeds a budget, and the rest."""
+    def split(
+        self, pods: Sequence[PodInfo], allowed: dict[int, int] | None = None
+    ) -> tuple[list[PodInfo], list[PodInfo]]:
+        """Split pods into those whose eviction, in this order, exceeds a budget, and the rest.
+
+        ``allowed`` has what earlier calls have left of the budgets; begin with an empty one.
+        """
         if not self._by_namespace:
             return [], list(pods)
-        allowed: dict[int, int] = {}
+        allowed = {} if allowed is None else allowed
         violating: list[PodInfo] = []
         others: list[PodInfo] = []
         for pod in pods:

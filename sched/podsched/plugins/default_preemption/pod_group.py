@@ -47,7 +47,7 @@ MEMBER_OF_GROUP: Final = "not eligible due to workload aware preemption enabled"
 MEMBER_OF_PLACEMENT: Final = "not eligible due to placement-based pod group scheduling limitation"
 
 _IMPORTANCE: Final = attrgetter("importance")
-#: Units that are put in order at a time.
+#: Units that are put in order, or compared with budgets, at a time.
 _PIECE: Final = 100
 
 
@@ -90,7 +90,7 @@ def search_victims(
     staying: list[Unit] = []
     for unit in units:
         (going if all(pod.terminating for pod in unit.pods) else staying).append(unit)
-    violating, others = _by_budget(staying, cluster)
+    violating, others = yield from _by_budget(staying, cluster)
     violate = {pod.uid for unit in violating for pod in unit.pods}
     left, out = [*violating, *others], going
     # Step 1. A try costs as much as it removes, so it begins with one unit.
@@ -177,13 +177,18 @@ def _merged(parts: Sequence[Sequence[Unit]]) -> Generator[None, bool | None, lis
     return units
 
 
-def _by_budget(units: Sequence[Unit], cluster: ClusterView) -> tuple[list[Unit], list[Unit]]:
-    """Split units into those whose eviction, in this order, exceeds a budget, and the rest."""
-    budgets = Budgets(cluster.list(BUDGET))
-    exceeding = {pod.uid for pod in budgets.split(_pods_of(units))[0]}
+def _by_budget(
+    units: Sequence[Unit], cluster: ClusterView
+) -> Generator[None, bool | None, tuple[list[Unit], list[Unit]]]:
+    """Split units into those whose eviction, in this order, exceeds a budget, and the rest.
+
+    Yields where other tasks may run, as ``_lower_units`` does.
+    """
+    budgets, allowed = Budgets(cluster.list(BUDGET)), dict[int, int]()
     violating: list[Unit] = []
     others: list[Unit] = []
-    for unit in units:
-        violates = any(pod.uid in exceeding for pod in unit.pods)
-        (violating if violates else others).append(unit)
+    for number, unit in enumerate(units):
+        if number % _PIECE == 0:
+            yield
+        (violating if budgets.split(unit.pods, allowed)[0] else others).append(unit)
     return violating, others
