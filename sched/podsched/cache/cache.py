@@ -51,7 +51,7 @@ class Cache(PodStates):
         same thread use a trial: its cost depends on the changes, not on the size of the cluster.
         """
         # The copy gets its own PodClasses, because interning is not safe for threads.
-        made = Cache(None, self._schedulers, self.cluster.copy())
+        made = Cache(self.classes.fresh(), self._schedulers, self.cluster.copy())
         made.held, made.assumed = dict(self.held), set(self.assumed)
         made.placed.on_unknown_nodes = {n: dict(p) for n, p in self.placed.on_unknown_nodes.items()}
         return made

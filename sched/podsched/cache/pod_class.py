@@ -124,6 +124,12 @@ class PodClasses:
         self._shapes: WeakValueDictionary[Hashable, PodShape] = WeakValueDictionary()
         self._by_content: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
 
+    def fresh(self) -> PodClasses:
+        """Return a further one, without classes, by which the same labels name groups."""
+        made = PodClasses()
+        made.label_groups, made.queue_groups = self.label_groups, self.queue_groups
+        return made
+
     def __len__(self) -> int:
         return len(self._by_content)
 

@@ -7,17 +7,23 @@ import itertools
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.api import quantity
 from podsched.api.resources import allocatable_in_units, requests_in_units
-from podsched.ask.explain.changes.question import Kind
+from podsched.ask.explain.changes.question import Kind, Question
 from podsched.ask.explain.changes.search import FINDERS, find_changes
+from podsched.cache.cache import Cache
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.decide.runtime.simulated_handle import SimulatedHandle
+from podsched.registry import BUILT_IN
 from podsched.v1 import objects_pb2 as v1
 from podsched.v1.scheduling_pb2 import Change
-from support.changes_world import World, message, random_world
+from support import engine_world
+from support.changes_world import PROFILE, World, message, random_world
 from support.examples import examples
 from support.plain_topology import REQUIRED, Manifest
 
@@ -101,6 +107,26 @@ def test_the_search_leaves_the_cluster_as_it_was(seed: int) -> None:
     before = state()
     find_changes(question)
     assert state() == before
+
+
+@pytest.mark.parametrize(
+    ("reads_labels", "label"),
+    [(False, "kueue.x-k8s.io/pod-group-name"), (True, "scheduling.x-k8s.io/pod-group")],
+)
+def test_a_changed_pod_is_of_the_group_that_the_configuration_reads_in_its_labels(
+    reads_labels: bool, label: str
+) -> None:
+    cache = Cache()
+    cache.classes.label_groups = cache.classes.queue_groups = reads_labels
+    cache.apply("Node", None, engine_world.node("a"))
+    spec = {"containers": [engine_world.container({"cpu": "9"})]}
+    large = engine_world.pod("p", spec, labels={label: "t"})
+    cache.apply("Pod", None, large)
+    copied = cache.copy()
+    runtime = ProfileRuntime(PROFILE, BUILT_IN, SimulatedHandle(copied.cluster))
+    question = Question(runtime, copied, copied.cluster.pods["default/p"])
+    assert question.info(question.asked.pod).group == question.asked.group
+    assert Kind.REQUESTS in {change.kind for change in find_changes(question)}
 
 
 def test_the_kinds_each_have_a_finder() -> None:

@@ -20,7 +20,7 @@ from podsched.ask.explain.changes.claim_release import ClaimsMade, claims_made, 
 from podsched.ask.explain.explanation import reference
 from podsched.ask.explain.fitting import fit, with_nominees
 from podsched.cache.cache import Cache
-from podsched.cache.pod_class import PodClasses, make_pod_info
+from podsched.cache.pod_class import make_pod_info
 from podsched.cache.trial import Trial
 from podsched.decide.evaluation.filtering import filter_one
 from podsched.decide.evaluation.row_sets import NO_ROWS
@@ -116,7 +116,7 @@ class Question:
         self.runtime = runtime
         self.cache = cache
         self.cluster = cache.cluster
-        self._classes = PodClasses()
+        self._classes = cache.classes.fresh()
         self.asked = pod
         self.gated = bool(pod.pod.spec.scheduling_gates)
         self.pod = self.info(_ungated(pod.pod)) if self.gated else pod
