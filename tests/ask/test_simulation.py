@@ -77,6 +77,13 @@ def test_a_pod_counts_for_the_gang_that_it_completes() -> None:
     assert simulate(scenario(objects=objects, pod=to_manifest(last)), factories())["best"] == ["a"]
 
 
+def test_a_pod_that_has_ended_is_decided_on_with_its_group() -> None:
+    group, [first, last] = gang("train", 2, 2)
+    last.status.phase = "Succeeded"
+    objects = [to_manifest(item) for item in (node("a"), group, first)]
+    assert simulate(scenario(objects=objects, pod=to_manifest(last)), factories())["best"] == ["a"]
+
+
 def test_the_first_pod_of_a_group_in_labels_is_a_group() -> None:
     labels = {"kueue.x-k8s.io/pod-group-name": "train", "kueue.x-k8s.io/queue-name": "q"}
     first = pod("p", labels=labels)

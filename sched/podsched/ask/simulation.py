@@ -151,6 +151,7 @@ def _read(scenario: Mapping[str, Any], cache: Cache) -> PodInfo:
     if not isinstance(pending, v1.Pod):
         raise BadScenario('"pod" is not a Pod')
     pending.metadata.uid = pending.metadata.uid or "uid-pending"
+    pending.status.ClearField("phase")  # It is decided on even if it has ended.
     for claim in make_claims(pending, cache.cluster):
         cache.apply("ResourceClaim", None, claim)
     info = make_pod_info(pending, cache.classes)
