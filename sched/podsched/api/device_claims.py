@@ -92,7 +92,7 @@ def known_claim_names(pod: o.Pod) -> Iterator[str]:
         yield extended
 
 
-def is_claim_for(pod: o.Pod, claim: o.ResourceClaim) -> bool:
+def is_claim_for(pod: o.Pod, claim: o.ResourceClaim | o.PersistentVolumeClaim) -> bool:
     """Return whether a claim was generated for the pod."""
     owners = claim.metadata.owner_references
     return any(owner.controller and owner.uid == pod.metadata.uid for owner in owners)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from podsched.api.manifest import from_manifest
-from podsched.api.objects import Pod, PodCondition, ResourceClaim
+from podsched.api.objects import PersistentVolumeClaim, Pod, PodCondition, ResourceClaim
 from podsched.config.load import default_config, load_config
 from podsched.lab.replay.history import History
 from podsched.lab.replay.recording import Recording
@@ -129,6 +129,28 @@ def test_a_pod_is_bound_when_the_recorded_controller_has_bound_its_volume(tmp_pa
     bound["spec"]["volumeName"] = "disk"  # type: ignore[index]
     script.added(1.0, a_pod("a", volumes=volumes)).modified(5.0, from_manifest(bound).message)
     assert simulated(script.ended(20.0)).pods["uid-a"].bound == pytest.approx(5.0, abs=0.1)
+
+
+def test_the_claim_of_an_ephemeral_volume_goes_with_its_pod_and_no_sooner(tmp_path: Path) -> None:
+    made = {"ephemeral": {"volumeClaimTemplate": {"spec": CLAIM["spec"]}}}
+    pod, claim = a_pod("b", "3", volumes=[{"name": "v", **made}]), from_manifest(CLAIM).message
+    assert isinstance(claim, PersistentVolumeClaim)
+    claim.metadata.name = "b-v"
+    claim.metadata.annotations["pv.kubernetes.io/bind-completed"] = "yes"
+    claim.metadata.owner_references.add(
+        api_version="v1", kind="Pod", name="b", uid="uid-b", controller=True
+    )
+    claim.spec.volume_name = "disk"
+    objects = [from_manifest(item).message for item in (STORAGE_CLASS, VOLUME)]
+    script = Script(tmp_path / "a.rec", a_node("n1"), *objects)
+    script.added(1.0, with_run_time(a_pod("a", "3"), 10.0)).added(2.0, pod, claim)
+    script.bound(3.0, pod, "n1").deleted(5.0, pod)
+    claim.metadata.deletion_timestamp.FromSeconds(1_800_000_005)
+    script.modified(5.1, claim).deleted(5.2, claim)
+    workload = workload_of(script.ended(20.0), {"default-scheduler"})
+    cluster = cluster_after(workload, default_config(), factories())
+    assert cluster.history().pods["uid-b"].ended == pytest.approx(13.0, abs=0.1)
+    assert not cluster.objects("PersistentVolumeClaim")
 
 
 QUEUES = [

@@ -20,8 +20,17 @@ from podsched.api.conditions import (
     set_pod_condition,
 )
 from podsched.api.device_claims import is_claim_for, known_claim_names, released
+from podsched.api.ephemeral_volumes import ephemeral_claim_name, ephemeral_volumes
 from podsched.api.kinds import kind_of
-from podsched.api.objects import AnyObject, Node, Pod, PodCondition, ResourceClaim, object_key
+from podsched.api.objects import (
+    AnyObject,
+    Node,
+    PersistentVolumeClaim,
+    Pod,
+    PodCondition,
+    ResourceClaim,
+    object_key,
+)
 from podsched.api.resources import readable_requests
 from podsched.lab.memory_cluster import MemoryCluster, message_of
 from podsched.lab.replay.history import History, PodHistory
@@ -176,6 +185,11 @@ class SimulatedCluster(MemoryCluster):
                 self.delete("ResourceClaim", key)
             elif (changed := released(claim, pod.metadata.uid)) is not None:
                 self.update(changed)
+        for volume in ephemeral_volumes(pod):
+            key = f"{pod.metadata.namespace}/{ephemeral_claim_name(pod.metadata.name, volume)}"
+            made = self._delivered.get(("PersistentVolumeClaim", key))
+            if isinstance(made, PersistentVolumeClaim) and is_claim_for(pod, made):
+                self.delete("PersistentVolumeClaim", key)
 
     def _put(self, item: AnyObject, known: AnyObject | None) -> None:
         if known is None:

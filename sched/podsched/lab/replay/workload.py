@@ -27,8 +27,16 @@ from podsched.api.conditions import (
     is_terminating,
 )
 from podsched.api.extended_resources import extended_claim_owner
+from podsched.api.kinds import kind_of
 from podsched.api.node_copies import NodeParts, copy_of_node
-from podsched.api.objects import AnyObject, Node, Pod, ResourceClaim, object_key
+from podsched.api.objects import (
+    AnyObject,
+    Node,
+    PersistentVolumeClaim,
+    Pod,
+    ResourceClaim,
+    object_key,
+)
 from podsched.api.resources import readable_allocatable, readable_requests
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.lab.replay.history import History, NodeSpan, PodHistory
@@ -110,8 +118,8 @@ class _Extraction:
         self._node_gone: dict[str, float] = {}
         self._terminating: dict[str, float] = {}
         self._terminations: list[float] = []
-        #: Claims that were made for a pod, and are deleted with it.
-        self._generated: set[str] = set()
+        #: Kinds and keys of claims that were made for a pod, and are deleted with it.
+        self._generated: set[tuple[str, str]] = set()
         #: uids of pods that others ended: how long they would have run is not known.
         self._cut_short: set[str] = set()
         seconds = max(recording.seconds, 1e-3)
@@ -125,7 +133,7 @@ class _Extraction:
                 self._pod_added(0.0, item, waited_before=not item.spec.node_name)
             elif isinstance(item, Node):
                 self._spans.seen(0.0, item)
-            elif isinstance(item, ResourceClaim):
+            elif isinstance(item, ResourceClaim | PersistentVolumeClaim):
                 self._note_claim(item)
         for change in recording.changes:
             if change.kind == "Pod":
@@ -151,6 +159,10 @@ class _Extraction:
         if isinstance(change.item, ResourceClaim):
             self._claim_changed(change)
             return
+        if isinstance(change.item, PersistentVolumeClaim):
+            if self._is_generated(change) and _is_deletion(change):
+                return
+            self._note_claim(change.item)
         self._workload.changes.append(change)
         if change.type is EventType.DELETED:
             if change.kind == "Node":
@@ -160,9 +172,12 @@ class _Extraction:
             self._node_gone.pop(change.key, None)
             self._spans.seen(change.at, change.item)
 
-    def _note_claim(self, claim: ResourceClaim) -> None:
+    def _note_claim(self, claim: ResourceClaim | PersistentVolumeClaim) -> None:
         if any(owner.kind == "Pod" for owner in claim.metadata.owner_references):
-            self._generated.add(object_key(claim))
+            self._generated.add((kind_of(claim).name, object_key(claim)))
+
+    def _is_generated(self, change: Change) -> bool:
+        return (change.kind, change.key) in self._generated
 
     def _claim_changed(self, change: Change) -> None:
         """Leave out what the scheduler does with a claim, and its deletion with its pod.
@@ -175,7 +190,7 @@ class _Extraction:
             return
         consumers = {consumer.uid for consumer in claim.status.reserved_for}
         if change.type is EventType.DELETED:
-            if change.key not in self._generated:
+            if not self._is_generated(change):
                 self._workload.changes.append(change)
         elif change.type is EventType.ADDED:
             self._note_claim(claim)
@@ -249,6 +264,11 @@ class _Extraction:
         history = self._histories[pod.metadata.uid]
         if history.ended is None:
             history.ended = at
+
+
+def _is_deletion(change: Change) -> bool:
+    """Return whether an object is gone, or waits for its finalizers."""
+    return change.type is EventType.DELETED or change.item.metadata.HasField("deletion_timestamp")
 
 
 def _fits_nowhere(pod: Pod) -> bool:

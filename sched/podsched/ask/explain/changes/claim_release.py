@@ -60,8 +60,7 @@ def _delete_volume_claims(pod: PodInfo, cluster: ClusterState, changes: Trial) -
     for volume in ephemeral_volumes(pod.pod):
         name = ephemeral_claim_name(pod.name, volume)
         claim = cluster.get(_VOLUME_CLAIM, pod.namespace, name)
-        owner = controller_of(claim.metadata) if claim is not None else None
-        if owner is not None and owner.uid == pod.uid:
+        if claim is not None and is_claim_for(pod.pod, claim):
             changes.delete(_VOLUME_CLAIM, pod.namespace, name)
 
 
