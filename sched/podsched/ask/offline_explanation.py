@@ -68,7 +68,7 @@ def explain_offline(
         ended = [obj for obj in objects if isinstance(obj, Pod) and key_of(obj) == key]
         return explain_ended(ended[-1]) if ended else None
     if answer is not None:
-        admission = admission_of(objects, config)
+        admission = admission_of(objects, config, plugins)
         add_admission(answer, admission, unit)
         add_node_room(answer, world, unit, preempted_pods(admission, unit))
     return answer

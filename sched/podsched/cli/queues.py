@@ -18,7 +18,9 @@ from podsched.cli.formats import dump
 from podsched.cli.output import say
 from podsched.cli.printers import wrapped
 from podsched.config.flags import flag
+from podsched.framework.plugin import PluginError
 from podsched.lib.groups import lists_by_key
+from podsched.registry import factories
 from podsched.telemetry.log_output import configure_logging
 
 #: Max width of a name with its branches; longer ones are cut.
@@ -52,8 +54,8 @@ def queues(given: _Flags) -> None:
     objects = replace(given, files=given.filename or ()).or_live().objects()
     admit(objects, [])
     config = read_config(given.config)
-    with fail_on(QuantityError):
-        trees = queue_trees(admission_of(objects, config))
+    with fail_on(QuantityError, PluginError):
+        trees = queue_trees(admission_of(objects, config, factories()))
     if given.output != "table":
         print(dump({"queues": trees}, given.output))
     elif trees:

@@ -9,8 +9,8 @@ import pytest
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import AnyObject, Pod
 from podsched.ask.whatif.plan import Decision
-from podsched.config.load import default_config
-from podsched.lab.replay.queue_changes import play_new_pods
+from podsched.config.load import default_config, load_config
+from podsched.lab.replay.queue_changes import play_change, play_new_pods
 from podsched.registry import factories
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
@@ -66,6 +66,19 @@ def test_a_pod_beyond_the_quota_of_its_queue_gets_no_node_and_the_reason(
     assert found["free"] == Decision("default/free", "n")
     assert found["waits"].node == ""
     assert found["waits"].message.startswith("It needs more quota: of cpu 1 ")
+
+
+def test_pods_of_a_group_in_other_schedulers_labels_are_one_unit_if_the_configuration_says_so(
+    cluster: list[AnyObject],
+) -> None:
+    pods = [a_pod("a", 1), a_pod("b", 1)]
+    for one in pods:
+        one.metadata.labels["scheduling.x-k8s.io/pod-group"] = "t"
+    args = [{"name": "GangScheduling", "args": {"labelGroups": True}}]
+    config = load_config({"profiles": [{"pluginConfig": args}]})
+    objects = [*cluster, *pods]
+    [found] = play_change(objects, objects, config, factories())
+    assert (found.unit, set(found.nodes)) == ("default/t", {"default/a", "default/b"})
 
 
 def test_what_is_preempted_for_a_pod_of_a_queue_is_said(cluster: list[AnyObject]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, object_key
@@ -12,22 +12,28 @@ from podsched.api.queue_labels import QUEUE_NAME
 from podsched.cache.cache import Cache
 from podsched.config.load import SchedulerConfiguration
 from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import PluginFactory
 from podsched.framework.pod_groups import stored_group
 from podsched.term.admission.admission import Admission
 from podsched.term.admission.changes import check_readable
 from podsched.term.admission.units import DEFAULT_QUEUE
+from podsched.term.state import build_state
 from podsched.v1 import objects_pb2 as v1
 
 
-def admission_of(objects: Iterable[AnyObject], config: SchedulerConfiguration) -> Admission:
+def admission_of(
+    objects: Iterable[AnyObject],
+    config: SchedulerConfiguration,
+    plugins: Mapping[str, PluginFactory],
+) -> Admission:
     """Return the queues of a cluster; past usage is read from the objects' status.
 
-    ``objects``: each with a uid. The pods of the profiles wait in the queues. Raises QuantityError.
+    ``objects``: each with a uid. The pods of the profiles wait in the queues. Raises QuantityError,
+    or PluginError for a plugin that cannot be created.
     """
-    cache = Cache(schedulers={profile.scheduler_name for profile in config.profiles})
-    admission = Admission(cache, config.queues)
-    deque(fill(admission, cache, objects), maxlen=0)
-    return admission
+    state = build_state(config, plugins, seed=0)
+    deque(fill(state.admission, state.cache, objects), maxlen=0)
+    return state.admission
 
 
 def fill(

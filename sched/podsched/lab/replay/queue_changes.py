@@ -53,7 +53,7 @@ def play_change(
     quotas. Raises QuantityError, or PluginError for a broken plugin.
     """
     config = simulated_configuration(config)
-    start = admission_of(before, config)
+    start = admission_of(before, config, factories)
     without, then = (_played(each, config, factories) for each in (before, after))
     results = []
     for key, unit in sorted(start.units.items(), key=lambda item: (item[1].queue, item[0])):
@@ -156,4 +156,4 @@ def _played(
         condition = condition_of(pod.status, POD_SCHEDULED)
         if condition is not None and not pod.spec.node_name:
             messages[pod.metadata.uid] = condition.message
-    return _Played(nodes, messages, admission_of(left, config), left)
+    return _Played(nodes, messages, admission_of(left, config, factories), left)
