@@ -63,6 +63,15 @@ def test_attempts_before_it_are_told_with_their_messages(deciding: DecisionRecor
     assert attempt.message == "0/3 nodes are available"
 
 
+def test_attempts_before_a_restart_of_the_replica_are_told_too(deciding: DecisionRecord) -> None:
+    """Its process counts its decisions from 1 again."""
+    failed = record(3, attempt=7, outcome="Unschedulable")
+    failed.number, failed.replica = 90, "me_0"
+    answer = bound()
+    add_record(answer, Recorded([failed, deciding]), {})
+    assert [attempt.number for attempt in answer.attempts] == [7]
+
+
 def test_pods_that_got_a_node_before_it_came_between(deciding: DecisionRecord) -> None:
     others = [record(5, "one", "b"), record(6, "none"), record(8, "two", "a"), deciding]
     later = record(12, "later", "c")

@@ -80,7 +80,7 @@ def _add_messages(answer: Explanation, decisions: Iterable[DecisionRecord]) -> N
 def _failures(decisions: Iterable[DecisionRecord], deciding: DecisionRecord) -> Iterable[Attempt]:
     """Yield the failed attempts before the decision."""
     for record in decisions:
-        if record.number < deciding.number and record.outcome:
+        if _is_before(record, deciding) and record.outcome:
             yield Attempt(
                 number=record.attempt,
                 outcome=record.outcome,
@@ -89,8 +89,15 @@ def _failures(decisions: Iterable[DecisionRecord], deciding: DecisionRecord) -> 
             )
 
 
+def _is_before(one: DecisionRecord, other: DecisionRecord) -> bool:
+    """Whether a decision was made before another; each process counts its own."""
+    if one.replica == other.replica:
+        return one.number < other.number
+    return one.decided_time.ToMicroseconds() < other.decided_time.ToMicroseconds()
+
+
 def _facts(record: DecisionRecord, recorded: Recorded) -> DecisionFacts:
-    earlier = [r for r in recorded.meanwhile if r.number < record.number and _gave_node(r)]
+    earlier = [r for r in recorded.meanwhile if _is_before(r, record) and _gave_node(r)]
     return DecisionFacts(
         replica=record.replica,
         term=record.term,
