@@ -1,8 +1,8 @@
 """Replace all names in a scenario without changing the decision.
 
 These texts stay: the words of Kubernetes' API (kinds, effects, operators, phases), amounts, times,
-numbers, names in Kubernetes' own domains (``kubernetes.io``, ``k8s.io``), and the drivers,
-attributes and selectors of devices. All others are replaced.
+numbers, names in Kubernetes' own domains and podsched's (``kubernetes.io``, ``k8s.io``,
+``podsched.io``), and the drivers, attributes and selectors of devices. All others are replaced.
 
 Equal texts get equal replacements. So a node's name is still the value of its host name label,
 selectors match the same objects, and the topology domains have the same nodes. The replacements of
@@ -40,8 +40,10 @@ _WORDS: Final = frozenset({
     "allocationMode",
 })  # fmt: skip
 _IMAGES: Final = frozenset({"image", "names"})
-#: Names in Kubernetes' own domains.
-_KUBERNETES: Final = re.compile(r"(?:.*[./])?(?:kubernetes|(?:x-)?k8s)\.io(?:/.*)?", re.DOTALL)
+#: Names in Kubernetes' own domains, and in podsched's.
+_KUBERNETES: Final = re.compile(
+    r"(?:.*[./])?(?:kubernetes|(?:x-)?k8s|podsched)\.io(?:/.*)?", re.DOTALL
+)
 #: CSI drivers. Their names are public, and those to which in-tree volumes migrate matter.
 _DRIVERS: Final = re.compile(r"[a-z0-9.-]*\bcsi\.[a-z0-9.-]+")
 #: Kinds of owners that plugins look at, or that are Kubernetes' own.
