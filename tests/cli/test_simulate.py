@@ -13,7 +13,7 @@ from podsched.api.manifest import to_manifest
 from podsched.decide.runtime import plugin_calls
 from podsched.telemetry.logs import get_logger
 from support.commands import Commands
-from support.device_objects import device_class, devices, resource_claim, template
+from support.device_objects import device_class, devices, resource_claim, template, user
 
 CLUSTER = """
 apiVersion: v1
@@ -148,6 +148,25 @@ def test_the_claims_of_a_pod_that_is_in_the_cluster_do_not_either(
     cluster.write_text("\n---\n".join(parts))
     wanted = USER.replace(", uid: u1", "")
     sched.ok("simulate", "-f", str(cluster), "--pod", "-", *replicas, stdin=wanted)
+
+
+@pytest.mark.parametrize("question", ["simulate --replicas 2", "capacity"])
+def test_pods_like_one_with_claims_get_claims_of_their_own(
+    sched: Commands, tmp_path: Path, question: str
+) -> None:
+    running = user("p", template="one", nodeName="large")
+    running.status.resource_claim_statuses.add(name="mine", resource_claim_name="of-p")
+    claim = resource_claim("of-p")
+    claim.metadata.owner_references.add(kind="Pod", name="p", uid="uid-p", controller=True)
+    result = claim.status.allocation.devices.results.add(request="gpus", pool="large")
+    result.device, result.driver = "gpu-0", "gpu.example.com"
+    claim.status.reserved_for.add(resource="pods", name="p", uid="uid-p")
+    made = [device_class(), template("one"), devices("large", 3), claim, running]
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("\n---\n".join([CLUSTER, *(json.dumps(to_manifest(one)) for one in made)]))
+    asked = [*question.split(), "-f", str(cluster), "--pod", "-"]
+    said = sched.ok(*asked, stdin=json.dumps(to_manifest(running)))
+    assert "2 pods like default/p fit" in said or "2 of 2 pods fit" in said
 
 
 def test_kinds_that_no_decision_depends_on_are_counted(

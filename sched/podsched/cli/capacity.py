@@ -67,6 +67,7 @@ def capacity(given: _Flags) -> None:
     objects = after_applying(source.objects(), workload.others)
     pod = workload.pods[0]
     pod.spec.node_name = ""
+    pod.ClearField("status")  # It may name claims of the pod that it was read from.
     name = key_of(pod)
     taken = {key_of(o) for o in objects if isinstance(o, Pod)}
     while key_of(pod) in taken:

@@ -76,6 +76,7 @@ def _copies(pod: Pod, number: int) -> Iterator[Pod]:
         one = deepcopy(pod)
         one.metadata.name = f"{pod.metadata.name or 'pod'}-{index + 1}"
         one.metadata.uid = ""
+        one.ClearField("status")  # It may name the pod's claims.
         yield one
 
 
