@@ -68,6 +68,33 @@ def test_pods_that_the_caller_may_not_get_lose_their_names(monkeypatch: pytest.M
     assert b"payroll" not in answer.SerializeToString()
 
 
+def test_pods_of_others_in_the_same_queue_lose_their_names_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer = Explanation()
+    answer.admission.sentence = "It waits for team/pod:web-1 and finance/pod:payroll-2027."
+    answer.admission.victims.extend(["team/pod:web-1", "finance/pod:payroll-2027"])
+    answer.admission.first.append("finance/pod:payroll-2027")
+    hide_pods(answer, rights_of(monkeypatch, "team"))
+    assert answer.admission.sentence == f"It waits for team/pod:web-1 and {HIDDEN}."
+    assert list(answer.admission.victims) == ["team/pod:web-1", HIDDEN]
+    assert list(answer.admission.first) == [HIDDEN]
+
+
+def test_pods_of_others_that_use_devices_lose_their_names_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    theirs = "in use by claim finance/payroll for pods payroll-1, payroll-2 and 3 more"
+    mine = "in use by claim team/gpu for pod web-1"
+    answer = Explanation()
+    answer.groups.add().shortfalls.add(what=f"free devices (on a gpu-0: {theirs}; gpu-1: {mine})")
+    answer.node_verdicts.add().parts.add(why_not=f"{theirs}, {mine}")
+    hide_pods(answer, rights_of(monkeypatch, "team"))
+    [shortfall] = answer.groups[0].shortfalls
+    assert shortfall.what == f"free devices (on a gpu-0: in use; gpu-1: {mine})"
+    assert answer.node_verdicts[0].parts[0].why_not == f"in use, {mine}"
+
+
 def test_a_caller_with_all_permissions_sees_everything() -> None:
     answer = explanation()
     hide_pods(answer, OWN)

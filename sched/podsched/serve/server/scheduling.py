@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -42,6 +43,14 @@ MAX_NODES: Final = 100
 MAX_DECISIONS: Final = 1000
 #: Replaces the name of a pod that the caller may not get.
 HIDDEN: Final = "(hidden)"
+#: Texts that may name pods: queues name single pods, and devices the claims and pods that use them.
+_TEXTS: Final = frozenset({
+    "QueueAdmission.sentence", "QueueAdmission.first", "QueueAdmission.victims",
+    "Shortfall.what", "NodeParts.why_not",
+})  # fmt: skip
+#: How they do it, by namespace.
+_LONE_POD: Final = re.compile(r"([a-z0-9-]+)/pod:([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)")
+_USER: Final = re.compile(r"in use by claim ([a-z0-9-]+)/(?:(?!, in use by claim)[^;()])*")
 _POD = KINDS["Pod"]
 _NODE = KINDS["Node"]
 _EXPLAINED = {"": _POD, "Pod": _POD, "PodGroup": KINDS["PodGroup"]}
@@ -197,6 +206,12 @@ def hide_pods(message: Message, caller_rights: Rights) -> None:
     if caller_rights.everything:
         return
     for field, value in message.ListFields():
+        if f"{message.DESCRIPTOR.name}.{field.name}" in _TEXTS:
+            if field.is_repeated:
+                value[:] = [_without_names(text, caller_rights) for text in value]
+            else:
+                setattr(message, field.name, _without_names(value, caller_rights))
+            continue
         if field.message_type is None or field.message_type.GetOptions().map_entry:
             continue
         for each in value if field.is_repeated else (value,):
@@ -213,3 +228,12 @@ def _hide(pod: Any, caller_rights: Rights) -> None:
     if not caller_rights.permit("get", "", "pods", pod.namespace, pod.name):
         pod.namespace = pod.name = HIDDEN
         pod.uid = ""
+
+
+def _without_names(text: str, caller_rights: Rights) -> str:
+    def shown(found: re.Match[str], otherwise: str) -> str:
+        permitted = caller_rights.permit("get", "", "pods", *found.groups())
+        return found[0] if permitted else otherwise
+
+    text = _LONE_POD.sub(lambda found: shown(found, HIDDEN), text)
+    return _USER.sub(lambda found: shown(found, "in use"), text)
