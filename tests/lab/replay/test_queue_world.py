@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import AnyObject, Pod
 from podsched.ask.whatif.deciding import Outcome
@@ -35,7 +37,7 @@ def a_pod(name: str, cpu: int, priority: int = 0, **spec: Any) -> Pod:
     return found
 
 
-def a_world(within: str = "Never") -> QueueWorld:
+def a_world(within: str = "Never", *more: AnyObject) -> QueueWorld:
     """A node of 8 CPUs and a device, and a queue with a quota of 4 CPUs and 2 devices."""
     quotas = [{"name": "cpu", "nominalQuota": 4}, {"name": GPU, "nominalQuota": 2}]
     flavors = [{"name": "default", "resources": quotas}]
@@ -51,6 +53,7 @@ def a_world(within: str = "Never") -> QueueWorld:
         device_class(resource=GPU),
         template("one"),
         devices("n", 1),
+        *more,
     ]
     return QueueWorld.of_objects(objects, default_config(), factories())
 
@@ -84,6 +87,24 @@ def test_the_devices_of_a_placed_pod_are_not_given_to_later_ones() -> None:
     claims = [{"name": "gpus", "resourceClaimTemplateName": "one"}]
     assert placed(world, a_pod("first", 1, resourceClaims=claims)).node_name == "n"
     assert placed(world, a_pod("second", 1, resourceClaims=claims)).node_name == ""
+
+
+@pytest.mark.parametrize("with_volume", [False, True])
+def test_a_pod_gets_its_node_though_its_volume_is_yet_to_be_provisioned_or_bound(
+    with_volume: bool,
+) -> None:
+    storage = "storage.k8s.io/v1"
+    later = {"provisioner": "csi.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    offered = {"storageClassName": "fast", "accessModes": ["ReadWriteOnce"]}
+    disk = {"spec": {**offered, "capacity": {"storage": "1Gi"}}, "status": {"phase": "Available"}}
+    volumes = [an("PersistentVolume", "disk", "v1", **disk)] if with_volume else []
+    world = a_world("Never", an("StorageClass", "fast", storage, **later), *volumes)
+    wanted = {**offered, "resources": {"requests": {"storage": "1Gi"}}}
+    scratch = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": wanted}}}
+    assert placed(world, a_pod("first", 1, volumes=[scratch])).node_name == "n"
+    [claim] = world.cluster.list("PersistentVolumeClaim")
+    assert bool(claim.spec.volume_name == "disk") == with_volume
+    assert placed(world, a_pod("second", 1)).node_name == "n"
 
 
 def test_a_pod_that_waits_is_placed_when_others_are_scheduled_and_keeps_its_node() -> None:

@@ -146,7 +146,7 @@ def _played(
     foreign = {pod.metadata.uid for pod in pods if scheduler_of(pod) not in ours}
     # Pods last: those that have a node find it there.
     ordered = sorted(objects, key=lambda item: isinstance(item, Pod))
-    workload = Workload(time.time(), _SECONDS, ordered, foreign=foreign)
+    workload = Workload(time.time(), _SECONDS, ordered, foreign=foreign, binds_volumes=True)
     cluster = cluster_after(workload, config, factories)
     kinds = {type(item).__name__ for item in objects}
     left = [item for kind in sorted(kinds) for item in cluster.objects(kind)]

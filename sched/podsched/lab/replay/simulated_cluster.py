@@ -25,10 +25,12 @@ from podsched.api.kinds import kind_of
 from podsched.api.objects import (
     AnyObject,
     Node,
+    PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     PodCondition,
     ResourceClaim,
+    StorageClass,
     object_key,
 )
 from podsched.api.resources import readable_requests
@@ -36,6 +38,8 @@ from podsched.lab.memory_cluster import MemoryCluster, message_of
 from podsched.lab.replay.history import History, PodHistory
 from podsched.lab.replay.recording import Change
 from podsched.lab.replay.workload import NodeSpans, Workload
+from podsched.serve.agent.volume_index import BIND_COMPLETED
+from podsched.serve.agent.volumes import SELECTED_NODE, provisioned
 from podsched.serve.client.informer import Batch, Event, EventType
 from podsched.serve.server.entries import Entry
 from podsched.v1 import api_pb2 as v1
@@ -105,6 +109,8 @@ class SimulatedCluster(MemoryCluster):
         self._deliver(Batch(self.revision, [Event(EventType(event), kind, key, before, item)]))
         if isinstance(before, Pod) and item is None:
             self._release_claims(before)
+        if self._workload.binds_volumes:
+            self._bind_volume(item)
 
     def starts(self, pod: Pod) -> None:
         """Let a pod run on its node, and end at its time."""
@@ -190,6 +196,28 @@ class SimulatedCluster(MemoryCluster):
             made = self._delivered.get(("PersistentVolumeClaim", key))
             if isinstance(made, PersistentVolumeClaim) and is_claim_for(pod, made):
                 self.delete("PersistentVolumeClaim", key)
+
+    def _bind_volume(self, item: AnyObject | None) -> None:
+        """Provision the volume of a claim for which a node was selected; bind that of a claim."""
+        if isinstance(item, PersistentVolumeClaim):
+            of = self._delivered.get(("StorageClass", item.spec.storage_class_name))
+            selected = SELECTED_NODE in item.metadata.annotations
+            if selected and not item.spec.volume_name and isinstance(of, StorageClass):
+                made = provisioned(item, of, [])
+                if ("PersistentVolume", made.metadata.name) not in self._delivered:
+                    self.create(made)
+        elif isinstance(item, PersistentVolume):
+            ref = item.spec.claim_ref
+            claim = self._delivered.get(("PersistentVolumeClaim", f"{ref.namespace}/{ref.name}"))
+            if (
+                isinstance(claim, PersistentVolumeClaim)
+                and claim.metadata.uid == ref.uid
+                and not claim.spec.volume_name
+            ):
+                bound = deepcopy(claim)
+                bound.spec.volume_name = item.metadata.name
+                bound.metadata.annotations[BIND_COMPLETED] = "yes"
+                self.update(bound)
 
     def _put(self, item: AnyObject, known: AnyObject | None) -> None:
         if known is None:

@@ -67,6 +67,9 @@ class Workload:
     termination: float = TERMINATION
     #: What became of it when it was recorded; None where that is not known.
     recorded: History | None = None
+    #: Whether volumes are provisioned and bound as soon as the scheduler asks for it. Otherwise
+    #: ``changes`` have what the controllers did.
+    binds_volumes: bool = False
 
 
 def workload_of(recording: Recording, schedulers: Collection[str]) -> Workload:
