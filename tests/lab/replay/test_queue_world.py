@@ -89,6 +89,17 @@ def test_the_devices_of_a_placed_pod_are_not_given_to_later_ones() -> None:
     assert placed(world, a_pod("second", 1, resourceClaims=claims)).node_name == ""
 
 
+def test_the_devices_of_an_extended_resource_are_not_given_to_later_pods_either() -> None:
+    """Though no claim is there before the first of them."""
+    world = a_world()
+    first, second = a_pod("first", 1), a_pod("second", 1)
+    for pod in (first, second):
+        resources = pod.spec.containers[0].resources
+        resources.requests[GPU] = resources.limits[GPU] = "1"
+    assert placed(world, first).node_name == "n"
+    assert placed(world, second).node_name == ""
+
+
 @pytest.mark.parametrize("with_volume", [False, True])
 def test_a_pod_gets_its_node_though_its_volume_is_yet_to_be_provisioned_or_bound(
     with_volume: bool,

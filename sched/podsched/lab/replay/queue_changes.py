@@ -148,7 +148,7 @@ def _played(
     ordered = sorted(objects, key=lambda item: isinstance(item, Pod))
     workload = Workload(time.time(), _SECONDS, ordered, foreign=foreign, binds_volumes=True)
     cluster = cluster_after(workload, config, factories)
-    kinds = {type(item).__name__ for item in objects}
+    kinds = {kind for kind, _ in cluster.stored}
     left = [item for kind in sorted(kinds) for item in cluster.objects(kind)]
     nodes, messages = {}, {}
     for pod in (item for item in left if isinstance(item, Pod)):
