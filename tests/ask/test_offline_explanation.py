@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from podsched.api.manifest import from_manifest
 from podsched.api.objects import AnyObject
+from podsched.api.queue_labels import QUEUE_NAME
 from podsched.ask.offline_explanation import NOW, OFFLINE, explain_offline
 from podsched.config.load import default_config
 from podsched.registry import factories
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation, PodState
+from support.device_objects import device_class, devices, template, user
 from support.engine_world import container, node, pod
 
 SCHEDULER = {"schedulerName": "default-scheduler"}
@@ -62,6 +65,32 @@ def test_changes_of_a_gated_pod_remove_its_gates_too(names: str, told: str) -> N
     assert found is not None
     text = f"lower its request of cpu from 9 to 4, and remove its scheduling {told}"
     assert text in [change.description for change in found.changes]
+
+
+def kueue(kind: str, name: str, spec: dict[str, Any], namespace: str = "") -> AnyObject:
+    metadata = {"name": name, "namespace": namespace}
+    version = "v1" if kind == "Namespace" else "kueue.x-k8s.io/v1beta2"
+    manifest = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+    return from_manifest(manifest).message
+
+
+def test_a_pod_of_a_queue_is_explained_with_the_claims_that_are_made_for_it() -> None:
+    quotas = {"cpu": "2", "memory": "2Gi", "gpu.com/gpu": "2"}
+    flavor = [{"name": name, "nominalQuota": amount} for name, amount in quotas.items()]
+    flavors = [{"name": "default", "resources": flavor}]
+    groups = [{"coveredResources": [*quotas], "flavors": flavors}]
+    objects = [
+        kueue("Namespace", "default", {}),
+        kueue("ResourceFlavor", "default", {}),
+        kueue("ClusterQueue", "cq", {"namespaceSelector": {}, "resourceGroups": groups}),
+        kueue("LocalQueue", "q", {"clusterQueue": "cq"}, "default"),
+        *(node("a"), devices("a", 1), device_class(resource="gpu.com/gpu"), template("one")),
+    ]
+    asking = user("web", template="one", **SCHEDULER)
+    asking.metadata.labels[QUEUE_NAME] = "q"
+    found = explained("web", *objects, asking)
+    assert found is not None
+    assert found.admission.sentence.startswith("Its quota suffices")
 
 
 def test_a_pod_of_another_scheduler_is_explained_with_the_first_profile() -> None:

@@ -24,6 +24,7 @@ from podsched.ask.explain.preempting import add_preemption
 from podsched.ask.queues.counting import admission_of
 from podsched.ask.queues.node_room import add_node_room
 from podsched.ask.queues.waiting import add_admission, preempted_pods
+from podsched.ask.whatif.claims import with_claims
 from podsched.ask.whatif.deciding import never
 from podsched.ask.whatif.pod_group_explanation import explain_pod_group
 from podsched.ask.whatif.world import World
@@ -58,6 +59,7 @@ def explain_offline(
     taken long enough. Raises QuantityError for an invalid amount, PluginError for a plugin that
     cannot be created.
     """
+    objects = with_claims(objects)
     world = World.of_objects(objects, config, plugins)
     key = f"{request.namespace}/{request.name}"
     if request.kind == POD_GROUP:

@@ -81,6 +81,17 @@ def test_pods_of_a_group_in_other_schedulers_labels_are_one_unit_if_the_configur
     assert (found.unit, set(found.nodes)) == ("default/t", {"default/a", "default/b"})
 
 
+def test_claims_of_pods_that_wait_are_made(cluster: list[AnyObject]) -> None:
+    later = {"provisioner": "csi.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    made = a_pod("a", 1)
+    spec = made.spec.volumes.add(name="v").ephemeral.volume_claim_template.spec
+    spec.storage_class_name, spec.resources.requests["storage"] = "fast", "1Gi"
+    spec.access_modes.append("ReadWriteOnce")
+    objects = [*cluster, an("StorageClass", "fast", "storage.k8s.io/v1", **later), made]
+    [found] = play_change(objects, objects, default_config(), factories())
+    assert (found.nodes, found.why) == ({"default/a": "n"}, "")
+
+
 def test_what_is_preempted_for_a_pod_of_a_queue_is_said(cluster: list[AnyObject]) -> None:
     running = a_pod("running", 4, on="n")
     found = play([*cluster, running], a_pod("urgent", 4, priority=10))

@@ -10,14 +10,14 @@ the removal of a pod     ``ask.explain.changes.claim_release``
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from podsched.api.device_claims import claim_names, claim_of_template, is_for_group
 from podsched.api.ephemeral_volumes import ephemeral_claim, ephemeral_volumes
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import apply_merge_patch
-from podsched.api.objects import PersistentVolumeClaim, Pod, ResourceClaim
+from podsched.api.objects import AnyObject, Node, PersistentVolumeClaim, Pod, ResourceClaim
 from podsched.api.storage_classes import default_class, names_class
 from podsched.cache.objects import ClusterState
 from podsched.cache.trial import Trial
@@ -31,6 +31,20 @@ from podsched.term.writes.bind_queue import Assignment
 _CLAIM: Final = "ResourceClaim"
 _TEMPLATE: Final = "ResourceClaimTemplate"
 _VOLUME_CLAIM: Final = "PersistentVolumeClaim"
+
+
+def with_claims(objects: Iterable[AnyObject]) -> Sequence[AnyObject]:
+    """Return the objects of a cluster with the missing claims of its pods without a node."""
+    cluster, found = ClusterState(), list(objects)
+    for item in found:
+        if not isinstance(item, Pod | Node):
+            cluster.put(kind_of(item).name, item)
+    for pod in [item for item in found if isinstance(item, Pod) and not item.spec.node_name]:
+        made: list[AnyObject] = [*make_claims(pod, cluster), *make_volume_claims(pod, cluster)]
+        for claim in made:
+            cluster.put(kind_of(claim).name, claim)
+        found += made
+    return found
 
 
 def make_claims(pod: Pod, cluster: ClusterState) -> list[ResourceClaim]:

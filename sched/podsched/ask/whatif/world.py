@@ -22,7 +22,7 @@ from typing import Self
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Pod
 from podsched.ask.explain.changes.question import Question
-from podsched.ask.whatif.claims import make_claims, make_volume_claims
+from podsched.ask.whatif.claims import with_claims
 from podsched.ask.whatif.deciding import Deciding, Outcome
 from podsched.ask.whatif.world_changes import WorldChanges, WorldProfiles
 from podsched.cache.cache import Cache
@@ -74,13 +74,7 @@ class World:
         Raises QuantityError for an invalid amount, PluginError for a plugin that cannot be created.
         """
         state = build_state(config, plugins, seed=_SEED)
-        for obj in sorted(objects, key=_names_first):
-            if isinstance(obj, Pod) and not obj.spec.node_name:
-                cluster = state.cache.cluster
-                for claim in make_claims(obj, cluster):
-                    state.cache.apply("ResourceClaim", None, claim)
-                for volume_claim in make_volume_claims(obj, cluster):
-                    state.cache.apply("PersistentVolumeClaim", None, volume_claim)
+        for obj in sorted(with_claims(objects), key=_names_first):
             state.cache.apply(kind_of(obj).name, None, obj)
         return cls(state.cache, state.profiles, state.chance)
 

@@ -14,6 +14,7 @@ from podsched.api.conditions import POD_SCHEDULED, condition_of
 from podsched.api.objects import AnyObject, Pod, key_of
 from podsched.ask.queues.counting import admission_of
 from podsched.ask.queues.waiting import explain_admission
+from podsched.ask.whatif.claims import with_claims
 from podsched.ask.whatif.plan import Decision, Forecast
 from podsched.config.load import SchedulerConfiguration
 from podsched.framework.plugin import PluginFactory
@@ -145,7 +146,7 @@ def _played(
     pods = [item for item in objects if isinstance(item, Pod)]
     foreign = {pod.metadata.uid for pod in pods if scheduler_of(pod) not in ours}
     # Pods last: those that have a node find it there.
-    ordered = sorted(objects, key=lambda item: isinstance(item, Pod))
+    ordered = sorted(with_claims(objects), key=lambda item: isinstance(item, Pod))
     workload = Workload(time.time(), _SECONDS, ordered, foreign=foreign, binds_volumes=True)
     cluster = cluster_after(workload, config, factories)
     kinds = {kind for kind, _ in cluster.stored}
