@@ -47,9 +47,11 @@ def test_what_a_replica_writes_can_be_read() -> None:
     assert len(meter.line()) < 100
 
 
-@pytest.mark.parametrize(
-    "line", ["", "x", "{}", "[1, 2]", "[" + "1," * 300 + "1]", str([True] * 12), str(["1"] * 12)]
-)
+GARBAGE = ("", "x", "{}", "[1, 2]", "[" + "1," * 300 + "1]", str([True] * 12), str(["1"] * 12))
+BEYOND = (str([10**400, *[1] * 11]), str([*[1] * 11, -1]), "[" + "NaN," * 11 + "1]")
+
+
+@pytest.mark.parametrize("line", [*GARBAGE, *BEYOND])
 def test_what_no_replica_writes_is_no_load(line: str) -> None:
     assert load_of(line.replace("'", '"').replace("True", "true")) is None
     assert len(astuple(load(0.0))) == 12

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, fields
 
+from podsched.ask.web.rows import MOST_AMOUNT
 from podsched.ask.web.sources import Load
 from podsched.telemetry.instruments import Histogram
 from podsched.telemetry.metrics import SchedulerMetrics
@@ -105,6 +106,11 @@ def load_of(line: str) -> Load | None:
         return None
     if not isinstance(values, list) or len(values) != len(fields(Load)):
         return None
-    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
-        return None
-    return Load(*values)
+    return Load(*values) if all(map(_is_amount, values)) else None
+
+
+def _is_amount(value: object) -> bool:
+    """Whether a value is a number that the page can show."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value <= MOST_AMOUNT
