@@ -80,8 +80,13 @@ def test_a_pod_beyond_the_quota_of_its_queue_gets_no_node_though_nodes_have_room
     assert (simulated.code, simulated.err) == (1, "")
 
 
-def test_a_pod_within_the_quota_of_its_queue_gets_a_node(simulated: Simulated) -> None:
-    assert simulated([*queues(4), node("n", 8)], pod("new", 2)) == {
+@pytest.mark.parametrize("phase", ["", "Succeeded"])
+def test_a_pod_within_the_quota_of_its_queue_gets_a_node(
+    simulated: Simulated, phase: str
+) -> None:
+    """Though it has run already, where its manifest is from."""
+    new = pod("new", 2) | {"status": {"phase": phase}}
+    assert simulated([*queues(4), node("n", 8)], new) == {
         "fits": True, "moves": [], "pods": [{"pod": "default/new", "node": "n"}]
     }  # fmt: skip
     assert simulated.code == 0

@@ -108,7 +108,9 @@ def what_if(
     objects = after_applying(without_pods(objects, workload.pods), workload.others)
     objects += [part for _, parts_of_node in added for part in parts_of_node]
     for pod in workload.pods:
-        pod.spec.node_name = ""  # It may have been read from a cluster where it runs.
+        # It may have been read from a cluster where it runs, or has ended.
+        pod.spec.node_name = ""
+        pod.status.ClearField("phase")
     admit([*objects, *new_nodes], workload.pods)
     pending = changes.pending or bool(added and not workload.pods)
     scenario = Scenario(workload.pods, pending, new_nodes, changes.remove_node, changes.drain)
