@@ -77,9 +77,7 @@ class World:
         self.capture = Capture(self.writer, clock, most_bytes=1 << 20)
         self.capture.progress.listed = 10
         self.capture.synced.set()
-        self.following = DecisionCapture(
-            self.leader, self.writer, self.capture, clock, lambda: 1000.0 + clock()
-        )
+        self.following = DecisionCapture(self.leader, self.writer, self.capture, clock)
         self.task = asyncio.create_task(self.following.run())
         return self
 
@@ -113,6 +111,14 @@ async def test_decisions_are_written_once_with_their_outcome(world: World) -> No
     found = await world.read()
     assert [document.get("outcome", "") for document in found.decisions] == ["", "Scheduled"]
     assert [document["term"] for document in found.checkpoints] == [5]
+
+
+async def test_the_clock_of_the_machine_that_records_may_be_ahead_of_the_leaders(
+    world: World,
+) -> None:
+    world.start().leader.decide(1, 1000.5)
+    await asyncio.sleep(2)
+    assert numbers(await world.read()) == [1]
 
 
 async def test_more_than_fits_into_an_answer_is_asked_for_page_by_page(world: World) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import time
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -46,7 +45,6 @@ class DecisionCapture:
         writer: RecordingWriter,
         capture: Capture,
         clock: Callable[[], float],
-        wall: Callable[[], float] = time.time,
     ) -> None:
         """``capture``: of the objects; ``clock``: seconds since the start."""
         self._client = client
@@ -54,7 +52,9 @@ class DecisionCapture:
         self._capture = capture
         self._progress = capture.progress
         self._clock = clock
-        self._since = wall() - _OVERLAP
+        #: The next decisions ended then at the earliest, by the leader's clock; None before the
+        #: first ones are known.
+        self._since: float | None = None
         #: The state of the latest checkpoint, None once there is a later state: its term, and the
         #: number of the last decision before it.
         self._state: tuple[int, int] | None = None
@@ -102,6 +102,9 @@ class DecisionCapture:
 
     async def _poll(self) -> None:
         """Write new decisions, the latest pages first."""
+        if self._since is None:
+            last = await self._client.decisions(DecisionsRequest(limit=1))
+            self._since = max(map(_when, last.records), default=_OVERLAP) - _OVERLAP
         request = DecisionsRequest(since=timestamp(self._since), limit=_LIMIT)
         latest = self._since + _OVERLAP
         # Of a round that failed, only the latest pages are written.
