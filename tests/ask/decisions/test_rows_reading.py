@@ -79,11 +79,16 @@ def test_page_by_page_all_decisions_are_found_although_an_open_one_is_written_la
     assert numbers == {1, 2, 3, 4}
 
 
-def test_the_latest_are_those_written_last_when_the_clock_was_set_back() -> None:
+@pytest.mark.parametrize(
+    ("limit", "numbers"), [(1, [4]), (2, [3, 4]), (3, [3, 4, 2]), (9, [3, 4, 1, 2])]
+)
+def test_the_latest_are_those_written_last_when_the_clock_was_set_back(
+    limit: int, numbers: list[int]
+) -> None:
     before = segment(row(1, "a", "n1", "Scheduled", 100.0), row(2, "b", "n1", "Scheduled", 101.0))
     after = segment(row(3, "c", "n1", "Scheduled", 50.0), row(4, "d", "n1", "Scheduled", 51.0))
-    found = find((after, before), DecisionQuery(limit=2))
-    assert [record.number for record in found] == [3, 4]
+    found = find((after, before), DecisionQuery(limit=limit))
+    assert [record.number for record in found] == numbers
 
 
 @pytest.mark.parametrize("empty", [[], segment()])

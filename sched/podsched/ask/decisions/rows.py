@@ -134,17 +134,24 @@ _LATE: Final = 10.0
 
 
 class _Latest:
-    """Keeps the decisions that ended last, up to a number."""
+    """Keeps the decisions that ended last, up to a number.
+
+    Those that were written after the clock was set back are later than those before.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._kept: list[tuple[float, int, decisions_pb2.DecisionRecord]] = []
+        #: Those of after the clock was set back; ``_most`` is without them.
+        self._after: list[tuple[float, int, decisions_pb2.DecisionRecord]] = []
         self._added = 0
         self._last = 0.0
 
     @property
     def since(self) -> float:
         """Decisions that ended earlier are not among them."""
+        if not self._most:
+            return math.inf
         return self._kept[0][0] if len(self._kept) >= self._most else 0.0
 
     def may_be_in(self, frame: Frame) -> bool:
@@ -152,8 +159,11 @@ class _Latest:
 
         A frame that is much later than all of them is from before the clock was set back.
         """
-        full = len(self._kept) >= self._most
-        return not full or (self.since <= frame.ended and frame.began <= self._last + _LATE)
+        if self._kept and frame.began > self._last + _LATE:
+            self._after += self._kept
+            self._most -= len(self._kept)
+            self._kept, self._last = [], 0.0
+        return self.since <= frame.ended
 
     def add(self, ended: float, record: decisions_pb2.DecisionRecord) -> None:
         """Add a decision; of those that ended at once, the first ones stay."""
@@ -165,7 +175,8 @@ class _Latest:
 
     def records(self) -> list[decisions_pb2.DecisionRecord]:
         """Return them by when they were made."""
-        return sorted((record for _, _, record in self._kept), key=_order)
+        kept = (*self._after, *self._kept)
+        return sorted((record for _, _, record in kept), key=_order)
 
 
 #: Key in ``more`` of a row that replaces an earlier one, written before the outcome was known.
