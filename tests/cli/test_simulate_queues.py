@@ -81,9 +81,7 @@ def test_a_pod_beyond_the_quota_of_its_queue_gets_no_node_though_nodes_have_room
 
 
 @pytest.mark.parametrize("phase", ["", "Succeeded"])
-def test_a_pod_within_the_quota_of_its_queue_gets_a_node(
-    simulated: Simulated, phase: str
-) -> None:
+def test_a_pod_within_the_quota_of_its_queue_gets_a_node(simulated: Simulated, phase: str) -> None:
     """Though it has run already, where its manifest is from."""
     new = pod("new", 2) | {"status": {"phase": phase}}
     assert simulated([*queues(4), node("n", 8)], new) == {

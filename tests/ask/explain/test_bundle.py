@@ -152,9 +152,7 @@ def test_a_member_of_a_pod_group_is_packed_with_its_group_and_stays_with_other_n
     assert anonymous["feasible"] == [renaming.text("a")]
 
 
-@pytest.mark.parametrize(
-    "count", ["kueue.x-k8s.io/pod-group-total-count", "podsched.io/min-count"]
-)
+@pytest.mark.parametrize("count", ["kueue.x-k8s.io/pod-group-total-count", "podsched.io/min-count"])
 def test_a_member_of_a_group_in_labels_waits_in_a_bundle_too(count: str) -> None:
     marks = {"labels": {"kueue.x-k8s.io/pod-group-name": "train"}, "annotations": {count: "2"}}
     scenario = scenario_of([node("a")], pod("p", **marks), None)
