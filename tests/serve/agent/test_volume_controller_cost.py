@@ -175,3 +175,21 @@ async def test_a_volume_that_comes_is_given_to_one_of_the_claims_that_wait() -> 
         await asyncio.sleep(5)
         bound = [item.status.phase for item in dict.values(world.stores["PersistentVolumeClaim"])]
         assert sorted(bound) == ["", "", "Bound"]
+
+
+async def test_claims_that_come_one_by_one_during_a_call_all_get_volumes() -> None:
+    """The second of them is given the same volume as the third, whose patch replaces its own."""
+    world = Objects()
+    claims, volumes = [*map(claim, range(3))], [*map(volume, range(3))]
+    for number in (1, 2):
+        claims[number].spec.resources.requests["storage"] = "5Gi"
+        volumes[number].spec.capacity["storage"] = "5Gi"
+    async with running(world):
+        for item in volumes:
+            world.put(item)
+        await asyncio.sleep(1)
+        for waiting in claims:
+            world.put(waiting)
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(5)
+        assert phases(world) == {"Bound"}

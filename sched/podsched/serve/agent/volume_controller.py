@@ -8,6 +8,7 @@ claims and volumes, and decisions yield to other tasks, as agents also renew lea
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import cast
 
@@ -61,7 +62,7 @@ class VolumeController:
         self._with_volumes: dict[str, None] = {}
         self._index = VolumeIndex()
         self._work = asyncio.Event()
-        self._patches = Outbox(client.patch_many, self._patched)
+        self._patches = Outbox(client.patch_many, self._patched, merge=self._replaced)
         self._creations = Outbox(client.create_many, self._created)
         self._deletions = deletions(client)
 
@@ -184,6 +185,13 @@ class VolumeController:
             failing = self._informer.get("PersistentVolume", key)
             if isinstance(failing, PersistentVolume):
                 self._classes[failing.spec.storage_class_name] = None
+
+    def _replaced(self, earlier: v1.PatchRequest, later: v1.PatchRequest) -> v1.PatchRequest:
+        """Return the later patch; decide again on the claim that the earlier one was for."""
+        claim = json.loads(earlier.merge_patch).get("spec", {}).get("claimRef")
+        if claim and earlier.merge_patch != later.merge_patch:
+            self._later(f"{claim['namespace']}/{claim['name']}", volume=False)
+        return later
 
     def _created(self, _: str, volume: PersistentVolume, result: v1.BatchResult) -> None:
         failed = errors.of_result(result)
