@@ -503,6 +503,21 @@ def test_a_job_with_a_selector_by_hand_adopts_pods(world: ControllerWorld) -> No
     assert conditions(world) == ["SuccessCriteriaMet", "Complete"]
 
 
+def test_a_pod_that_only_a_finished_job_selects_loses_the_finalizer(
+    world: ControllerWorld,
+) -> None:
+    put(world, job())
+    finish(world, *pods(world))
+    [done] = pods(world)
+    orphan = Pod()
+    orphan.metadata.name, orphan.metadata.namespace = "left", "default"
+    orphan.metadata.labels.update(done.metadata.labels)
+    orphan.metadata.finalizers.append(TRACKING)
+    world.put(orphan)
+    world.wait(1)
+    assert not world.pod("default/left").metadata.finalizers
+
+
 def test_a_job_counts_pods_that_finished_before_it_adopts_them(world: ControllerWorld) -> None:
     item = job(completions=2, manualSelector=True, selector={"matchLabels": {"app": "sum"}})
     item.spec.template.metadata.labels["app"] = "sum"

@@ -69,10 +69,14 @@ class JobOrphans:
         owner = controller_of(pod.metadata)
         if owner is None:
             jobs = (find(self._objects, Job, key) for key in self._pods.owners_for(pod))
-            if any(job is not None and not is_terminating(job) for job in jobs):
+            if any(job is not None and _may_adopt(job) for job in jobs):
                 return  # It will be adopted.
         else:
             job = self._job_of(pod, owner)
             if owner.kind != "Job" or (job is not None and finished(job) is None):
                 return
         self._writes.send(key, without_finalizer(pod, JOB_TRACKING), self._keys.adder(key))
+
+
+def _may_adopt(job: Job) -> bool:
+    return not is_terminating(job) and finished(job) is None
