@@ -18,7 +18,7 @@ from podsched.api.validation import validate
 def rules_in(kind: Kind) -> set[str]:
     module = import_module(f"podsched.api.validation.{kind.rules}")
     own = f"validate_{kind.oneof_field}"
-    changes = ("", "_update", "_replacement", "_status", "_status_update")
+    changes = ("", "_creation", "_update", "_replacement", "_status", "_status_update")
     return {f"{own}{change}" for change in changes} & vars(module).keys()
 
 

@@ -46,7 +46,7 @@ class Kind:
     #: Values of fields that a client has not set; ``defaulting`` fills in the rest.
     defaults: Mapping[str, object] = field(default_factory=dict)
     #: The module of ``validation`` with the functions that check its objects, each called
-    #: validate_KIND, with _update, _replacement, _status or _status_update at its end. They are not
+    #: validate_KIND, with _creation, _update, _replacement, _status or _status_update added. Not
     #: imported here: programs that only read and print objects need no rules.
     rules: str = ""
     #: Its fields that no update changes; the module with its rules checks what else stays.

@@ -34,7 +34,7 @@ __all__ = ["validate", "validate_status"]
 
 def _rules() -> Iterator[tuple[tuple[str, str], Callable[..., None]]]:
     """Yield the rules by the name of the kind and the change that they are about."""
-    changes = ("", "_update", "_replacement", "_status", "_status_update")
+    changes = ("", "_creation", "_update", "_replacement", "_status", "_status_update")
     for kind in KINDS.values():
         module = import_module(f"{__name__}.{kind.rules}") if kind.rules else None
         for change in (*changes, *(f"_{part}" for part in POD_PARTS)):
@@ -75,6 +75,8 @@ def validate(
         check(at, message, old)
         return at.errors
     if check := _RULES.get((found.name, "")):
+        check(at, message)
+    if old is None and (check := _RULES.get((found.name, "_creation"))):
         check(at, message)
     if old is not None:
         _check_fixed(at, found.fixed, message, old)

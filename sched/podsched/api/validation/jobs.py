@@ -8,6 +8,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from podsched.api import objects as o
+from podsched.api.names import dns1123_label
 from podsched.api.validation.meta import validate_labels
 from podsched.api.validation.place import Place
 from podsched.api.validation.pod_updates import put_back_placement
@@ -63,6 +64,15 @@ def validate_job(at: Place, item: o.Job) -> None:
     spec, at = item.spec, at("spec")
     _check_spec(at, spec)
     check_selector(at, spec.HasField("selector"), spec.selector, spec.template)
+
+
+def validate_job_creation(at: Place, item: o.Job) -> None:
+    """Check that each of a Job's pods can have the name of its index as its host name."""
+    host = f"{item.metadata.name}-{item.spec.completions - 1}"
+    is_indexed = item.spec.completion_mode == "Indexed" and item.spec.completions > 0
+    if is_indexed and dns1123_label(host):
+        reason = f"will not able to create pod with invalid DNS label: {host}"
+        at("metadata.name").invalid(item.metadata.name, reason)
 
 
 def validate_job_update(at: Place, new: o.Job, old: o.Job) -> None:
