@@ -174,6 +174,12 @@ def test_the_failed_pod_of_an_index_is_not_counted_before_its_replacement_is_see
     assert list(made.status.uncounted_terminated_pods.failed) == ["uid-a"]
 
 
+def test_no_pod_is_dropped_before_all_are_seen_that_are_on_their_way() -> None:
+    item = job(completions=9, parallelism=1)
+    assert not planned(item, pod("a"), creating=[-1]).drop
+    assert names(planned(item, pod("a"), pod("b", "Pending", node="")).drop) == ["b"]
+
+
 def test_a_pod_that_is_dropped_is_not_counted() -> None:
     item = job(completions=2, parallelism=1)
     made = planned(item, pod("a", deleted=True), dropping=["uid-a"])

@@ -410,3 +410,36 @@ def test_a_new_leader_makes_no_pod_that_is_there(world: ControllerWorld) -> None
     world.wait(2)
     assert len(pods(world)) == 4
     assert there <= {pod.metadata.name for pod in pods(world)}
+
+
+def test_pods_that_are_not_seen_yet_are_deleted_before_those_that_run(
+    world: ControllerWorld,
+) -> None:
+    world.put(replica_set())
+    world.wait(2)
+    for pod in pods(world):
+        runs(world, pod)
+    assert world.controller is not None
+    for replicas in (4, 3):
+        changed = ReplicaSet()
+        changed.CopyFrom(stored(world))
+        changed.spec.replicas = replicas
+        world.put(changed)
+        world.controller.work(world.now)  # what it writes comes later
+    world.wait(2)
+    assert [pod.spec.node_name for pod in pods(world)] == ["n1"] * 3
+
+
+def test_pods_that_are_not_adopted_cost_no_pod_that_runs(world: ControllerWorld) -> None:
+    """There are more of them than are looked at at a time."""
+    world.put(replica_set())
+    world.wait(2)
+    for pod in pods(world):
+        runs(world, pod)
+    running = {pod.metadata.name for pod in pods(world)}
+    ended = [bound_pod(f"old-{number}", "n1", app="web") for number in range(150)]
+    for pod in ended:
+        pod.status.phase = "Succeeded"
+    world.put_in_one_batch(*ended)
+    world.wait(2)
+    assert running <= {pod.metadata.name for pod in pods(world)}

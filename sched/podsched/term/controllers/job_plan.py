@@ -224,7 +224,9 @@ class _Planner:
         else:
             # The pods share a work queue: the first success means that it is empty.
             wanted = there if self._judged.succeeded else spec.parallelism
-        surplus = _surplus(self._judged, self._seen, max(0, there - wanted))
+        # A pod that is not seen yet may be the one to drop.
+        too_many = 0 if self._seen.creating else max(0, there - wanted)
+        surplus = _surplus(self._judged, self._seen, too_many)
         if surplus:
             self._plan.drop = surplus
             return

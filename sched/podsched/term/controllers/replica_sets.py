@@ -82,8 +82,9 @@ class ReplicaSetController(WorkloadController):
             return
         if not owned.creating:
             owned.batch, owned.error = 1, ""
-        if missing < 0 and active:
-            surplus = min(-missing, _MOST_DELETED, len(active))
+        # One that is not seen yet may be the one to delete, or may not be adopted.
+        if missing < 0 and not (owned.creating or owned.adoptable):
+            surplus = min(-missing, _MOST_DELETED)
             self._pod_writes.delete(key, item, self._least_useful(seen, surplus))
             if surplus < -missing:
                 self._due.advance(key, self._now)
