@@ -339,3 +339,15 @@ def test_a_budget_that_was_put_right_is_worked_on_again(world: ControllerWorld) 
     world.put(budget(min_available="1"))
     world.settle()
     assert numbers(world) == (1, 1, 1, 0)
+
+
+def test_nothing_is_kept_of_controllers_that_no_budget_asks_for(world: ControllerWorld) -> None:
+    world.put(budget(max_unavailable="1"))
+    world.put(replica_set(1))
+    world.put(owned(bound_pod("a", "n1", app="web")))
+    world.settle()
+    for kind, key in (("ReplicaSet", "default/rs"), ("Pod", "default/a")):
+        world.remove(kind, key)
+        world.settle()
+    assert isinstance(world.controller, DisruptionController)
+    assert not world.controller._asking

@@ -69,10 +69,9 @@ class DisruptionController(QueueController):
         self._budgets: dict[str, SelectorIndex[Counts]] = {}
         """By namespace."""
         self._asking = Groups[Ref, str, None]()
-        """By controller of pods, or controller of that one: the budgets that its scale matters to.
-
-        Some of these budgets may be gone, or ask no more.
-        """
+        """By controller of pods, or of that one: the budgets that its scale matters to."""
+        #: The other way round, to forget what a budget asks for no more.
+        self._asked = Groups[str, Ref, None]()
         self._uncounted = PodPass(objects, writes, self._count)
         self._rechecks: dict[str, float] = {}
         """Unix time at which a budget's status changes without an event."""
@@ -110,6 +109,8 @@ class DisruptionController(QueueController):
 
     def _examine(self, ref: Ref, now: Instant) -> None:
         key = ref.key
+        for controller in self._asked.pop(key):
+            self._asking.drop(controller, key)
         budget = find(self._objects, PodDisruptionBudget, key)
         namespace = key.partition("/")[0]
         budgets = self._budgets.get(namespace)
@@ -160,20 +161,25 @@ class DisruptionController(QueueController):
             resource = f"{kind.plural}.{kind.group}".rstrip(".")
             return f"{resource} does not implement the scale subresource"
         ref = Ref(kind.name, f"{namespace}/{owner.name}")
-        self._asking.put(ref, budget, None)
+        self._ask(ref, budget)
         found = self._objects.get(*ref)
         if not isinstance(found, _Scaled) or found.metadata.uid != owner.uid:
             return ""
         whole = controller_of(found.metadata) if isinstance(found, ReplicaSet) else None
         if whole is not None and whole.kind == "Deployment":
             ref = Ref(whole.kind, f"{namespace}/{whole.name}")
-            self._asking.put(ref, budget, None)
+            self._ask(ref, budget)
             deployment = find(self._objects, Deployment, ref.key)
             if deployment is not None and deployment.metadata.uid == whole.uid:
                 found = deployment
         return Scale(found.metadata.uid, found.spec.replicas)
 
+    def _ask(self, controller: Ref, budget: str) -> None:
+        self._asking.put(controller, budget, None)
+        self._asked.put(budget, controller, None)
+
     def _budget_changed(self, key: str, budget: AnyObject | None) -> None:
+        self._queue.add(Ref(_BUDGET, key))
         namespace = key.partition("/")[0]
         budgets = self._budgets.setdefault(namespace, SelectorIndex())
         if not isinstance(budget, PodDisruptionBudget):
@@ -188,7 +194,6 @@ class DisruptionController(QueueController):
         if known is None or known.selector != selector:
             budgets.put(key, selector, Counts(selector))
             self._uncounted.add(key)
-        self._queue.add(Ref(_BUDGET, key))
 
     def _count(self, key: str, pod: AnyObject | None, before: AnyObject | None = None) -> None:
         """Update the counts of all budgets that may select the old or the new version of a pod."""
