@@ -443,3 +443,14 @@ def test_pods_that_are_not_adopted_cost_no_pod_that_runs(world: ControllerWorld)
     world.put_in_one_batch(*ended)
     world.wait(2)
     assert running <= {pod.metadata.name for pod in pods(world)}
+
+
+def test_nothing_is_kept_of_a_replica_set_that_is_gone(world: ControllerWorld) -> None:
+    world.put(replica_set(replicas=1, min_ready_seconds=1000))
+    world.wait(2)
+    runs(world, pods(world)[0])
+    world.wait(1)
+    world.remove("ReplicaSet", "default/web")
+    assert world.settle() is None
+    assert isinstance(world.controller, ReplicaSetController)
+    assert not world.controller._pods._selectors

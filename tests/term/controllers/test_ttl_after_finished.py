@@ -62,3 +62,9 @@ def test_a_new_leader_deletes_what_is_overdue(world: ControllerWorld) -> None:
     world.time += 20
     world.start(TtlAfterFinishedController(world, world))
     assert world.deleted == ["Job default/sum Foreground"]
+
+
+def test_nothing_is_due_for_a_job_that_is_gone(world: ControllerWorld) -> None:
+    world.put(job(1000))
+    world.remove("Job", "default/sum")
+    assert world.settle() is None

@@ -145,7 +145,10 @@ class PodsOfOwners:
             return
         if before is not None:
             del self._uids[key]
-            self._selectors[namespace].remove(key)
+            selectors = self._selectors[namespace]
+            selectors.remove(key)
+            if not selectors.items:
+                del self._selectors[namespace]
             owned = self._owned.get(before)
             if owned is not None and not owned.pods.all:
                 del self._owned[before]

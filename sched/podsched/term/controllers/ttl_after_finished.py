@@ -28,6 +28,8 @@ class TtlAfterFinishedController(Controller):
         self._due = DueTimes()
 
     def changed(self, event: Event, now: Instant) -> None:
+        if event.new is None:
+            self._due.discard(event.key)
         self._note(event.key, event.new, now)
 
     def _note(self, key: str, job: AnyObject | None, now: Instant) -> None:

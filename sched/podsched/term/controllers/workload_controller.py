@@ -78,6 +78,8 @@ class WorkloadController(Controller):
         self._pods.owner_changed(key, new)
         if new is not None:
             self._due.advance(key, self._now)
+        else:
+            self._due.discard(key)
         if old is None or new is None or old.metadata.uid != new.metadata.uid:
             self._unsearched.discard(key)
             if new is not None and self._searches(new):
