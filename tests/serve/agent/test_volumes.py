@@ -107,6 +107,8 @@ def test_two_claims_of_one_round_get_two_volumes() -> None:
 def test_volumes_that_do_not_suit_are_passed_over() -> None:
     block = volume("block")
     block.spec.volume_mode = "Block"
+    fast = volume("fast")
+    fast.spec.volume_attributes_class_name = "fast"
     read_only = volume("read-only")
     del read_only.spec.access_modes[0]
     taken = volume("taken", name="other")
@@ -116,6 +118,7 @@ def test_volumes_that_do_not_suit_are_passed_over() -> None:
         storage_class("Immediate", "kubernetes.io/no-provisioner"),
         claim(),
         block,
+        fast,
         read_only,
         taken,
         pending,
@@ -245,6 +248,15 @@ def test_a_volume_is_provisioned_in_the_zone_of_the_chosen_node() -> None:
     assert made.spec.capacity["storage"] == "2Gi"
     assert made.spec.claim_ref.uid == "uid-data"
     assert requirements(made) == [("topology.kubernetes.io/zone", ["a"])]
+
+
+def test_a_volume_is_provisioned_with_the_attributes_class_of_its_claim_and_suits_it() -> None:
+    wanted = chosen()
+    wanted.spec.volume_attributes_class_name = "fast"
+    made = created(view(storage_class(), wanted, node("n1")))
+    assert made.spec.volume_attributes_class_name == "fast"
+    world = view(storage_class(), wanted, made)
+    assert patch_of(Round(world).sync_claim("default/data"))["name"] == made.metadata.name
 
 
 def test_the_driver_says_by_which_labels_its_volumes_are_reached() -> None:

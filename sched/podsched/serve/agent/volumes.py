@@ -280,6 +280,8 @@ def provisioned(
     spec.storage_class_name = found.metadata.name
     spec.mount_options.extend(found.mount_options)
     spec.volume_mode = claim.spec.volume_mode
+    if attributes_class := claim.spec.volume_attributes_class_name:
+        spec.volume_attributes_class_name = attributes_class
     spec.claim_ref.CopyFrom(reference_to(claim))
     spec.csi.driver = found.provisioner
     spec.csi.volume_handle = volume.metadata.name
@@ -326,11 +328,13 @@ def _may_be_requested(volume: PersistentVolume, claim: PersistentVolumeClaim) ->
 
 
 def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Return whether mode, access modes and size fit; volumes that name the claim need no more."""
+    """Return whether modes, attributes and size fit; volumes that name the claim need no more."""
     wanted, offered = claim.spec, volume.spec
     if volume.metadata.HasField("deletion_timestamp"):
         return False
     if (wanted.volume_mode or "Filesystem") != (offered.volume_mode or "Filesystem"):
+        return False
+    if wanted.volume_attributes_class_name != offered.volume_attributes_class_name:
         return False
     if not set(wanted.access_modes) <= set(offered.access_modes):
         return False
