@@ -517,3 +517,18 @@ def test_large_specs_are_not_remembered() -> None:
     finally:
         tracemalloc.stop()
     assert held < 1 << 19
+
+
+def test_an_object_that_breaks_a_newer_rule_can_lose_a_finalizer_and_nothing_else() -> None:
+    stored = new_pod()
+    stored.spec.containers[0].image = ""
+    stored.metadata.finalizers.append("example.com/hold")
+    assert complaints(stored)
+    freed = copy_of(stored)
+    del freed.metadata.finalizers[:]
+    assert complaints(freed, stored) == []
+    freed.metadata.labels["app"] = "web"
+    assert complaints(freed, stored)
+    freed.metadata.labels.clear()
+    freed.metadata.finalizers.append("No finalizer")
+    assert "metadata.finalizers[0]" in complaints(freed, stored)[0]

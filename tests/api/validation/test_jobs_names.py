@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from podsched.api.objects import copy_of
 from podsched.api.validation import validate
 from support.jobs import job
 
@@ -21,6 +22,8 @@ def test_without_indexes_pods_have_other_names() -> None:
 
 
 def test_a_job_that_is_stored_already_can_be_changed() -> None:
-    """Otherwise its finalizers could not be removed."""
+    """Kubernetes checks it at creation alone, too."""
     item = job("my.job", completionMode="Indexed", completions=11)
-    assert not validate("Job", item, item)
+    changed = copy_of(item)
+    changed.spec.suspend = True
+    assert not validate("Job", changed, item)
