@@ -67,3 +67,9 @@ def test_only_so_many_buckets_are_kept() -> None:
     for number in range(KEPT):
         rates.admit(event(f"pod-{number}"))
     assert taken(rates, event(), 1) == 1
+
+
+def test_buckets_of_long_names_take_no_more_memory() -> None:
+    rates = EventRates(Clock())
+    rates.admit(event("x" * 50_000, source="y" * 50_000))
+    assert len(repr(rates._full_at)) < 1000

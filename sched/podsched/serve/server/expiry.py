@@ -37,8 +37,6 @@ BURST, EVERY = 25, 10.0
 #: Number of recently used buckets kept: EventRateLimit's default.
 KEPT: Final = 4096
 
-_Key = tuple[str, str, str, str]
-
 
 class EventExpiry:
     """Provides leases for new events, and removes the oldest beyond a maximum number."""
@@ -111,13 +109,15 @@ class EventRates:
         """clock: monotonic seconds."""
         self._clock = clock
         # The time when the bucket will be full encodes its level in one number.
-        self._full_at: OrderedDict[_Key, float] = OrderedDict()
+        self._full_at: OrderedDict[int, float] = OrderedDict()
 
     def admit(self, event: Event) -> None:
         """Take a token for an Event. Raises ApiError RESOURCE_EXHAUSTED if there is none."""
         about = event.involved_object
         source = event.source.component or event.reporting_controller
-        key = (caller().user, source, about.namespace, about.uid or f"{about.kind}/{about.name}")
+        what = about.uid or f"{about.kind}/{about.name}"
+        # Not the texts themselves: a client may write a megabyte into each.
+        key = hash((caller().user, source, about.namespace, what))
         now = self._clock()
         full_at = max(self._full_at.get(key, now), now) + EVERY
         if full_at > now + BURST * EVERY:
