@@ -44,6 +44,13 @@ async def lease_of(world: World, name: str) -> int:
     return kv.lease
 
 
+async def test_events_share_the_lease_that_takes_the_place_of_a_lost_one(world: World) -> None:
+    await world.core.creator.create(event("e0"))
+    await world.store.lease_revoke(await lease_of(world, "e0"))
+    await world.core.creator.create_many([event(f"e{number}") for number in range(1, 4)])
+    assert len({await lease_of(world, f"e{number}") for number in range(1, 4)}) == 1
+
+
 async def repeat(world: World, name: str, count: int) -> None:
     merge = b'{"count": %d}' % count
     request = PatchRequest(kind="Event", namespace="default", name=name, merge_patch=merge)

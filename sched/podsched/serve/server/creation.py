@@ -301,7 +301,7 @@ class Creator:
         Raises ApiError if the address that a Service asks for is taken.
         """
         if error.reason == StatusReason.LEASE_NOT_FOUND:
-            self._expiry.forget_lease()
+            self._expiry.forget_lease(item.new.lease)
             try:
                 return item._replace(new=item.new._replace(lease=await self._expiry.lease()))
             except ApiError:

@@ -73,9 +73,10 @@ class EventExpiry:
                 self._lease, self._granted = granted.id, self._clock()
             return self._lease
 
-    def forget_lease(self) -> None:
-        """Drop the current lease, which expired in etcd; the next event gets a new one."""
-        self._lease = 0
+    def forget_lease(self, lease: int) -> None:
+        """Drop a lease that has ended in etcd, unless another one has taken its place already."""
+        if lease == self._lease:
+            self._lease = 0
 
     def make_room(self, added: Sequence[str]) -> list[Delete]:
         """Return the deletions of the oldest events to be made when these new ones are stored.

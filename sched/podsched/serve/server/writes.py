@@ -59,8 +59,8 @@ class GuardedWrites:
             for plan in planned
         ]
         outcomes = await self._storage.mutate_planned(guarded, fence, dry_run=dry_run)
-        if any(_lost_lease(outcome) for outcome in outcomes):
-            self._expiry.forget_lease()
+        if isinstance(lease, int) and any(map(_lost_lease, outcomes)):
+            self._expiry.forget_lease(lease)
         if not dry_run:
             await self._sources.settle(outcomes)
         return outcomes
