@@ -51,6 +51,22 @@ async def test_events_share_the_lease_that_takes_the_place_of_a_lost_one(world: 
     assert len({await lease_of(world, f"e{number}") for number in range(1, 4)}) == 1
 
 
+async def test_a_call_asks_once_for_a_lease_that_is_not_granted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without etcd, each Event of a batch waited for seconds."""
+    asked: list[int] = []
+
+    async def refuse(_store: MemoryStore, ttl: int) -> LeaseGrant:
+        asked.append(ttl)
+        raise NoSpace("etcd has no space")
+
+    monkeypatch.setattr(MemoryStore, "lease_grant", refuse)
+    outcomes = await world.core.creator.create_many([event("e1"), event("e2")])
+    assert all(isinstance(outcome, ApiError) for outcome in outcomes)
+    assert len(asked) == 1
+
+
 async def repeat(world: World, name: str, count: int) -> None:
     merge = b'{"count": %d}' % count
     request = PatchRequest(kind="Event", namespace="default", name=name, merge_patch=merge)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable, Container, Iterable
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import kind_of
@@ -67,6 +67,8 @@ NO_CONTROLLER: Final = (
 )
 _REPORTER: Final = "podsched-apiserver"
 
+_T = TypeVar("_T")
+
 
 def random_uid() -> str:
     """Return a new object's uid."""
@@ -86,27 +88,32 @@ class _Item(NamedTuple):
     taken: frozenset[str] = frozenset()
 
 
+def _once(operation: Callable[[], Awaitable[_T]]) -> Callable[[], Awaitable[_T]]:
+    """Return a function that does this once, for all objects of a call; it may raise ApiError."""
+    outcomes: list[_T | ApiError] = []
+
+    async def outcome() -> _T:
+        if not outcomes:
+            outcomes.append(await errors.awaited(operation()))
+        (found,) = outcomes
+        if isinstance(found, ApiError):
+            # Its traceback would keep the objects in memory for which it was raised before.
+            raise found.with_traceback(None)
+        return found
+
+    return outcome
+
+
 class _Batch:
     """What the objects of one call share."""
 
-    def __init__(self, refresh: Callable[[], Awaitable[None]]) -> None:
-        """refresh: waits until the cache shows all writes of other servers; raises ApiError."""
+    def __init__(self, sources: AdmissionSources, expiry: EventExpiry) -> None:
         #: The new namespaces so far, which later objects may use.
         self.namespaces: set[str] = set()
-        self._refresh = refresh
-        self._refreshed = False
-        self._error: ApiError | None = None
-
-    async def refresh(self) -> None:
-        """Wait until the cache shows what was written before the call. Raises ApiError.
-
-        Once is enough for all objects.
-        """
-        if not self._refreshed:
-            self._error = await errors.awaited(self._refresh())
-            self._refreshed = True
-        if self._error is not None:
-            raise self._error
+        #: Waits until the cache shows what was written before the call.
+        self.refresh = _once(sources.refresh)
+        #: Returns the lease of new Events.
+        self.lease = _once(expiry.lease)
 
 
 class Creator:
@@ -154,7 +161,7 @@ class Creator:
     ) -> list[Outcome]:
         """Return the outcomes of creating objects, without storing them."""
         outcomes: list[Outcome] = []
-        batch = _Batch(self._sources.refresh)
+        batch = _Batch(self._sources, self._expiry)
         for message in messages:
             try:
                 if isinstance(message, ApiError):
@@ -187,7 +194,7 @@ class Creator:
             return await self._dry_run(messages, of_kubernetes)
         outcomes: list[Outcome | None] = []
         items: list[_Item] = []
-        batch = _Batch(self._sources.refresh)
+        batch = _Batch(self._sources, self._expiry)
         work = Work()
         for index, message in enumerate(messages):
             found = await self._admitted_or_error(index, message, batch, of_kubernetes)
@@ -257,7 +264,7 @@ class Creator:
             lease = 0
             if isinstance(message, Event):
                 self._event_rates.admit(message)
-                lease = await self._expiry.lease()
+                lease = await batch.lease()
             new = self._admitted(message, lease, of_kubernetes)
         except ApiError as error:
             return error
