@@ -62,6 +62,16 @@ async def test_a_scheduler_alone_puts_no_key_of_a_node(world: World) -> None:
     assert not (await world.store.range(BOUND)).kvs
 
 
+async def test_a_dry_run_enters_no_scheduler(world: World) -> None:
+    """Others would have to decide again what they have decided."""
+    fence = await new_term(world, LOCK)
+    await world.core.creator.create(pod("a"))
+    request = v1.Binding(namespace="default", name="a", node_name="worker-1")
+    (outcome,) = await world.core.pods.bind([request], fence, dry_run=True)
+    assert isinstance(outcome, Entry)
+    assert (await world.store.get(SCHEDULERS)).kv is None
+
+
 async def test_of_two_that_decide_on_the_same_state_one_binds_to_a_node(world: World) -> None:
     """The other is told what it has to have seen before it decides again."""
     first, second = await side_by_side(world)

@@ -72,7 +72,7 @@ class PodOperations:
         """
         now = timestamp(self._now(), whole=True)
         fenced = fence is not None
-        if fence is not None:
+        if fence is not None and not dry_run:
             await self._guard.admit(fence)
 
         def mutation_of(binding: Binding) -> Mutation:
