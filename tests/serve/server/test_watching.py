@@ -177,6 +177,21 @@ async def test_a_closing_server_ends_its_watches(world: World) -> None:
     assert world.core.watcher.watching == 0
 
 
+@pytest.mark.looptime
+async def test_a_watch_that_sends_while_the_server_closes_ends_at_once(world: World) -> None:
+    """A quiet one would hold it up until the next bookmark."""
+    clock = asyncio.get_running_loop().time
+    stream = world.core.watcher.watch(v1.WatchRequest(kinds=["Pod"]))
+    await anext(stream)
+    await world.core.creator.create(pod("a"))
+    await anext(stream)
+    world.core.watcher.close()
+    closed = clock()
+    with pytest.raises(ApiError, match="shutting down"):
+        await anext(stream)
+    assert clock() == closed
+
+
 async def test_an_unknown_kind_is_refused(world: World) -> None:
     """INVALID_ARGUMENT in kubectl's words."""
     with pytest.raises(ApiError, match="the server doesn't have a resource type"):

@@ -252,6 +252,8 @@ class Watcher:
                 yield encoding.bookmark(cache.revision, initial_events_end=False)
                 bookmark_at = clock() + encoding.idle
                 continue
+            if self._closing:
+                break  # ``close`` has ended only the waits that had begun
             position = await cache.ring.next_position(topics, bookmark_at - clock())
             pause = sent_at + max(_interval(sent), pace) - clock()
             if pause > 0:
