@@ -9,16 +9,20 @@ from ssl import DER_cert_to_PEM_cert
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from podsched.api.kinds import KINDS
 from podsched.api.reasons import StatusCode
 from podsched.lib.certificates import Request, certify, new_authority
 from podsched.serve.server.access.authentication import CallAuthenticator, no_authentication
 from podsched.serve.server.access.identity import (
     AUTHENTICATED,
     MASTERS,
+    SERVER,
     Authentication,
     TokenRejected,
+    set_caller,
 )
 from podsched.serve.server.access.jwt import JwtVerifier
+from podsched.serve.server.access.rights import WatchRight
 from podsched.serve.server.access.settings import JwtSettings
 from podsched.serve.server.access.tokens import TokenFile, append
 from podsched.serve.server.errors import ApiError
@@ -144,3 +148,25 @@ def test_a_token_that_has_expired_is_no_ones(tmp_path: Path) -> None:
     authenticate = CallAuthenticator(tokens=TokenFile(str(tokens)))
     with pytest.raises(TokenRejected, match="has expired"):
         authenticate.of_token("alices")
+
+
+@pytest.mark.parametrize("after", ["", "bob"], ids=["gone", "another's"])
+def test_a_watch_ends_when_its_token_is_withdrawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: str
+) -> None:
+    """Nothing else ends a watch whose token does not expire."""
+    file = tmp_path / "tokens"
+    append(file, "alices", "alice", (), datetime(2100, 1, 1, tzinfo=UTC))
+    tokens = TokenFile(str(file))
+    authenticate = CallAuthenticator(tokens=tokens)
+    set_caller(authenticate(Connection(None, authorization="Bearer alices")))
+    try:
+        watch = WatchRight([KINDS["Pod"]], "default")
+    finally:
+        set_caller(SERVER)
+    watch.check()
+    file.write_text(file.read_text().replace("alice", after) if after else "")
+    monkeypatch.setattr(tokens._file, "_checked_at", -10.0)
+    with pytest.raises(ApiError, match=r"not known|another identity") as caught:
+        watch.check()
+    assert caught.value.code is StatusCode.UNAUTHENTICATED

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from podsched.lib.certificate_error import CertificateError
@@ -99,7 +100,13 @@ class CallAuthenticator:
         # A review of a token has no other check; identities are kept longer than they are valid.
         if identity.expires <= time.time():
             raise TokenRejected("the credential has expired")
-        return identity
+        # A watch checks the token again while it lasts: it may be withdrawn.
+        return replace(identity, recheck=partial(self._check_same, identity, token, audiences))
+
+    def _check_same(self, before: Identity, token: str, audiences: Sequence[str]) -> None:
+        """Raise TokenRejected unless a token still has the identity that it had."""
+        if self._identity_of(token, audiences) != before:
+            raise TokenRejected("the token has another identity now")
 
     def _identity_of(self, token: str, audiences: Sequence[str]) -> Identity:
         identity = self._tokens.identity_of(token) if self._tokens is not None else None

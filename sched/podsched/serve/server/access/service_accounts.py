@@ -15,8 +15,6 @@ import hashlib
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -136,9 +134,7 @@ class ServiceAccountTokens:
             raise TokenRejected("it has expired")
         if claims.get("nbf", 0) > now + _CLOCK_LEEWAY:
             raise TokenRejected("it is not valid yet")
-        found = self._bound_identity(claims, now)
-        # A watch checks the token again while it lasts, and ends when its pod or account is gone.
-        return replace(found, recheck=partial(self.identity_of, token, audiences))
+        return self._bound_identity(claims, now)
 
     def audiences_of(self, token: str) -> Sequence[str]:
         """Return the audiences of a token. Raises TokenRejected unless its signature is valid."""
