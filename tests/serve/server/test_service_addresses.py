@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -21,7 +22,7 @@ from podsched.serve.server.settings import ServerSettings
 from podsched.serve.store.etcd import EtcdOptions, connect
 from podsched.serve.store.protocol import Delete, Store, Write
 from podsched.testing.memory_store import MemoryStore
-from podsched.v1.api_pb2 import DeleteRequest
+from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
 
 #: 14 addresses.
 RANGE = "10.0.0.0/28"
@@ -154,6 +155,36 @@ async def test_an_address_is_free_once_its_service_is_deleted(world: World) -> N
     assert await world.keys(ADDRESSES) == await world.keys(NODE_PORTS) == {}
     again = await world.create("other", clusterIP=spec.cluster_ip)
     assert again.cluster_ip == spec.cluster_ip
+
+
+async def test_what_was_free_just_now_can_be_asked_for(world: World) -> None:
+    """Before the server that removed its Service has learned of that."""
+    spec = await world.create("web", type="NodePort")
+    port = spec.ports[0].node_port
+    await world.delete("web")
+    ports = [{"port": 80, "nodePort": port}]
+    again = await world.create("other", type="NodePort", clusterIP=spec.cluster_ip, ports=ports)
+    assert (again.cluster_ip, again.ports[0].node_port) == (spec.cluster_ip, port)
+
+
+async def test_a_change_takes_what_another_one_of_the_same_call_has_given_back(
+    world: World,
+) -> None:
+    for name, port in (("a", 30080), ("b", 30081)):
+        await world.create(name, type="NodePort", ports=[{"port": 80, "nodePort": port}])
+    specs = {"a": {"type": "ClusterIP"}, "b": {"ports": [{"port": 80, "nodePort": 30080}]}}
+    patches = [
+        PatchRequest(
+            kind="Service",
+            namespace="default",
+            name=name,
+            merge_patch=json.dumps({"spec": spec}).encode(),
+        )
+        for name, spec in specs.items()
+    ]
+    outcomes = await world.cores[0].registry.patch(patches, None)
+    assert [outcome for outcome in outcomes if isinstance(outcome, ApiError)] == []
+    assert await world.keys(NODE_PORTS) == {"30080": "default/b"}
 
 
 async def test_services_under_a_quota_get_addresses_too(world: World) -> None:

@@ -279,7 +279,8 @@ class Creator:
         check_creation(kind, message)
         if not self._namespaces.accepts(kind, message):
             await self._namespaces.check(kind, message, batch.namespaces, batch.refresh)
-        if not self._sources.has_all_for(message):
+        known = self._sources.has_all_for(message)
+        if not known or (isinstance(message, Service) and self._addresses.are_taken(message)):
             await batch.refresh()
 
     def _admitted(self, message: AnyObject, lease: int, of_kubernetes: bool) -> New:

@@ -43,7 +43,7 @@ from podsched.serve.server.mutations import Mutation, Step
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.protocol import Compare, Delete, KeyValue, Put
 
-_SERVICE: Final = KINDS["Service"]
+SERVICE: Final = KINDS["Service"]
 #: The Service with an address outside the range.
 _KUBERNETES: Final = "default/kubernetes"
 _PORT_TAKEN: Final = "provided port is already allocated"
@@ -66,7 +66,7 @@ class ServiceAddresses:
         self._keys: dict[str, tuple[str, ...]] = {}
         #: How many Services have a key: two, if they were stored by a server without keys.
         self._used: Counter[str] = Counter()
-        cache.follow(_SERVICE, self._changed)
+        cache.follow(SERVICE, self._changed)
 
     def _changed(self, name: str, entry: Entry | None) -> None:
         for key in self._keys.pop(name, ()):
@@ -107,6 +107,11 @@ class ServiceAddresses:
         found.set_ports(is_new=not before.metadata.name)
         return {key: None for key in self.keys_of(service) if key not in held}
 
+    def are_taken(self, service: Service) -> bool:
+        """Return whether others seem to have an address or a port that a new Service asks for."""
+        asked = (address_key(service.spec.cluster_ip), *self.keys_of(service))
+        return any(self._used[key] for key in asked)
+
     def free(self, first: int, last: int, is_used: Callable[[int], bool]) -> int | None:
         """Return a random number from ``first`` up to ``last`` that is not used."""
         count = max(last - first + 1, 0)
@@ -116,7 +121,7 @@ class ServiceAddresses:
 
     def guarded(self, mutation: Mutation) -> Mutation:
         """Return a mutation of a Service that also allocates; others are returned unchanged."""
-        return _Guarded(self, mutation).mutation if mutation.kind is _SERVICE else mutation
+        return _Guarded(self, mutation).mutation if mutation.kind is SERVICE else mutation
 
 
 class _Allocation:
@@ -254,7 +259,7 @@ class _Allocation:
 
     def _refuse(self, wrong: list[FieldError]) -> None:
         if wrong:
-            raise errors.invalid_fields(_SERVICE, self._service.metadata.name, wrong)
+            raise errors.invalid_fields(SERVICE, self._service.metadata.name, wrong)
 
 
 class _Guarded:

@@ -18,7 +18,7 @@ from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.expiry import EVENT, EventExpiry
 from podsched.serve.server.mutations import Mutation, Outcome, Step
-from podsched.serve.server.service_addresses import ServiceAddresses
+from podsched.serve.server.service_addresses import SERVICE, ServiceAddresses
 from podsched.serve.server.storage import ObjectStorage
 from podsched.serve.server.watchcache import WatchCache
 from podsched.v1.api_pb2 import Fence
@@ -59,7 +59,13 @@ class GuardedWrites:
             for plan in planned
         ]
         outcomes = await self._storage.mutate_planned(guarded, fence, dry_run=dry_run)
-        if isinstance(lease, int) and any(map(_lost_lease, outcomes)):
+        again = _refused_services(guarded, outcomes)
+        if again and await errors.awaited(self._sources.refresh()) is None:
+            done = await self._storage.mutate([*again.values()], fence, dry_run=dry_run)
+            for at, outcome in zip(again, done, strict=True):
+                outcomes[at] = outcome
+        lost = any(_failed(outcome, StatusReason.LEASE_NOT_FOUND) for outcome in outcomes)
+        if lost and isinstance(lease, int):
             self._expiry.forget_lease(lease)
         if not dry_run:
             await self._sources.settle(outcomes)
@@ -91,5 +97,21 @@ def _with_lease(mutation: Mutation, lease: int | ApiError) -> Mutation:
     return mutation._replace(change=change)
 
 
-def _lost_lease(outcome: Outcome) -> bool:
-    return isinstance(outcome, ApiError) and outcome.reason == StatusReason.LEASE_NOT_FOUND
+def _refused_services(
+    planned: Sequence[Mutation | ApiError], outcomes: Sequence[Outcome]
+) -> dict[int, Mutation]:
+    """Return the refused changes of Services, by their places.
+
+    What they ask for may be free since another change, which the cache has not shown yet.
+    """
+    return {
+        at: plan
+        for at, (plan, outcome) in enumerate(zip(planned, outcomes, strict=True))
+        if isinstance(plan, Mutation)
+        and plan.kind is SERVICE
+        and _failed(outcome, StatusReason.INVALID)
+    }
+
+
+def _failed(outcome: Outcome, reason: StatusReason) -> bool:
+    return isinstance(outcome, ApiError) and outcome.reason == reason
