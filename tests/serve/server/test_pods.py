@@ -450,6 +450,17 @@ async def test_two_servers_spend_a_budget_once(world: World) -> None:
     assert [error.reason for error in refused] == ["DISRUPTION_BUDGET"]
 
 
+async def test_evictions_at_once_do_not_fail_each_other(world: World) -> None:
+    """As kubectl drain makes them: a call for each pod of the node."""
+    names = [f"web-{number}" for number in range(12)]
+    for name in names:
+        await running(world, name)
+    await allow(world, len(names))
+    calls = [world.core.pods.evict([evict(name)], None) for name in names]
+    outcomes = [outcome for (outcome,) in await asyncio.gather(*calls)]
+    assert [outcome for outcome in outcomes if isinstance(outcome, ApiError)] == []
+
+
 async def test_a_dry_run_of_an_eviction_asks_the_budget_and_spends_nothing(world: World) -> None:
     await running(world, "a")
     await allow(world, 1)

@@ -6,7 +6,10 @@ at most once. An eviction and the update of its disruption budget are one transa
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from weakref import WeakValueDictionary
 
 from podsched.api.conditions import DISRUPTION_TARGET, TRUE, set_pod_condition
 from podsched.api.disruption_budgets import needs_no_budget
@@ -33,8 +36,9 @@ from podsched.serve.store.protocol import Compare, KeyValue, Put
 from podsched.v1.api_pb2 import Binding, EvictRequest, Fence, PodStatusPatch
 
 POD, PDB, NODE = KINDS["Pod"], KINDS["PodDisruptionBudget"], KINDS["Node"]
-#: Max attempts of an eviction while others change the pod or its disruption budget.
-_EVICT_ATTEMPTS = 8
+#: Max attempts of an eviction while others change the pod or its disruption budget, as many as in
+#: Kubernetes.
+_EVICT_ATTEMPTS = 20
 #: The condition that Kubernetes' eviction subresource sets.
 EVICTED = PodCondition(
     type=DISRUPTION_TARGET,
@@ -61,6 +65,8 @@ class PodOperations:
         self._reflector = reflector
         self._guard = guard
         self._now = now
+        #: Held while a budget is spent, by its key.
+        self._spending: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def bind(
         self, bindings: Sequence[Binding], fence: Fence | None, *, dry_run: bool = False
@@ -218,31 +224,43 @@ class PodOperations:
         """Evict a pod and update its budget, in one write. Raises ApiError."""
         key = _key(request.namespace, request.name)
         await self._reflector.wait_until_fresh()  # includes budgets that were just created
-        for _ in range(_EVICT_ATTEMPTS):
-            # Both objects are read from etcd, and the write compares both versions: concurrent
-            # evictions cannot spend the same disruption twice, and a pod that needs no budget now
-            # is not evicted once it runs.
-            base = await self._storage.get(POD, key)
-            pod = base.message
-            assert isinstance(pod, Pod)
-            budgets = budgets_of(pod, self._cache.objects(PDB).values())
-            compares: tuple[Compare, ...] = ()
-            ops: tuple[Put, ...] = ()
-            if budgets and not needs_no_budget(pod):
-                if len(budgets) > 1:
-                    raise more_than_one()
-                budget = await self._storage.get(PDB, budgets[0].key)
-                if (spent := spend(budget, pod, self._now())) is not None:
-                    budget_key = object_key(PDB, budget.key)
-                    compares = (Compare.mod_revision_is(budget_key, budget.revision),)
-                    ops = (Put(budget_key, spent.SerializeToString()),)
-            eviction = Mutation(POD, key, self._eviction(request, compares, ops))
-            if dry_run:
-                return await self._storage.mutate_one(eviction, fence, dry_run=True)
-            done = await self._storage.change_from(base, eviction, fence)
-            if done is not None:
-                return done
+        async with self._turn(key):
+            for _ in range(_EVICT_ATTEMPTS):
+                # Both objects are read from etcd, and the write compares both versions: concurrent
+                # evictions cannot spend the same disruption twice, and a pod that needs no budget
+                # now is not evicted once it runs.
+                base = await self._storage.get(POD, key)
+                pod = base.message
+                assert isinstance(pod, Pod)
+                budgets = budgets_of(pod, self._cache.objects(PDB).values())
+                compares: tuple[Compare, ...] = ()
+                ops: tuple[Put, ...] = ()
+                if budgets and not needs_no_budget(pod):
+                    if len(budgets) > 1:
+                        raise more_than_one()
+                    budget = await self._storage.get(PDB, budgets[0].key)
+                    if (spent := spend(budget, pod, self._now())) is not None:
+                        budget_key = object_key(PDB, budget.key)
+                        compares = (Compare.mod_revision_is(budget_key, budget.revision),)
+                        ops = (Put(budget_key, spent.SerializeToString()),)
+                eviction = Mutation(POD, key, self._eviction(request, compares, ops))
+                if dry_run:
+                    return await self._storage.mutate_one(eviction, fence, dry_run=True)
+                done = await self._storage.change_from(base, eviction, fence)
+                if done is not None:
+                    return done
         raise errors.conflict(POD, request.name)
+
+    def _turn(self, key: str) -> AbstractAsyncContextManager[None]:
+        """Return what to hold during an eviction, so that others within the same budget wait.
+
+        Each would otherwise fail the writes of all others, which would have to begin anew.
+        """
+        pod = self._cache.message(POD, key, Pod)
+        budgets = budgets_of(pod, self._cache.objects(PDB).values()) if pod is not None else []
+        if not budgets:
+            return nullcontext()
+        return self._spending.setdefault(budgets[0].key, asyncio.Lock())
 
 
 def _check_binding(binding: Binding, *, fenced: bool = True) -> None:
