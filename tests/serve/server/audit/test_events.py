@@ -305,3 +305,11 @@ def test_a_fenced_batch_names_its_term_and_the_revisions_that_it_left() -> None:
     event = event_of(audited("BindPods", request, response=response), Level.METADATA)
     assert event["annotations"]["podsched.io/fence"] == "kube-system/kube-scheduler:812"
     assert event["annotations"]["podsched.io/revisions"] == "900,901"
+
+
+def test_a_fenced_creation_names_its_term() -> None:
+    fence = v1.Fence(lock="kube-system/kube-scheduler", term=812)
+    items = [pod("web").SerializeToString()]
+    request = Batch(v1.CreateBatchRequest(fence=fence), items, Pod.FromString)
+    event = event_of(audited("CreateBatch", request), Level.METADATA)
+    assert event["annotations"]["podsched.io/fence"] == "kube-system/kube-scheduler:812"

@@ -283,15 +283,14 @@ def _annotations(call: AuditedCall) -> dict[str, str]:
         "podsched.io/grpc-status": call.code.name,
         "podsched.io/latency-seconds": f"{max(call.completed - call.received, 0):.6f}",
     }
-    results = _results(call)
-    fence = getattr(call.request, "fence", None)
+    request, results = call.request, _results(call)
+    fence = getattr(request.rest if isinstance(request, Batch) else request, "fence", None)
     if fence is not None and fence.lock:
         # Identifies the writer's term.
         found["podsched.io/fence"] = f"{fence.lock}:{fence.term}"
         if written := {each.resource_version for each in results if each.code == StatusCode.OK}:
             found["podsched.io/revisions"] = ",".join(map(str, sorted(written)))
     if _is_batch(call):
-        request = call.request
         field = _method(call).items
         items = request.items if isinstance(request, Batch) else getattr(request, field)
         found["podsched.io/items"] = str(len(items))
