@@ -17,12 +17,14 @@ from podsched.api.kinds import KINDS
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import (
     AnyObject,
+    ClusterRoleBinding,
     LimitRange,
     Node,
     Pod,
     PodGroup,
     ResourceClaim,
     ResourceClaimTemplate,
+    RoleBinding,
     RuntimeClass,
     ServiceAccount,
     Workload,
@@ -39,6 +41,7 @@ _PRIORITY_CLASS, _RUNTIME_CLASS = KINDS["PriorityClass"], KINDS["RuntimeClass"]
 _LIMIT_RANGE, _STORAGE_CLASS = KINDS["LimitRange"], KINDS["StorageClass"]
 _WORKLOAD, _NAMESPACE = KINDS["Workload"], KINDS["Namespace"]
 _LEASE, _ACCOUNT = KINDS["Lease"], KINDS["ServiceAccount"]
+_ROLE, _CLUSTER_ROLE = KINDS["Role"], KINDS["ClusterRole"]
 _REQUEST = KINDS["CertificateSigningRequest"]
 #: Kinds that affect admission: a write of one is answered once this server's cache has it.
 _POLICIES = frozenset({_LIMIT_RANGE.name, _STORAGE_CLASS.name, _NAMESPACE.name})
@@ -138,7 +141,7 @@ class AdmissionSources:
         return self._cache.message(_WORKLOAD, key, Workload)
 
     def has_all_for(self, message: AnyObject) -> bool:
-        """Return whether the cache has the classes, Workload and label that an object needs.
+        """Return whether the cache has the classes, Workload, role and label that an object needs.
 
         If not, another server may have just created them (``refresh``).
         """
@@ -146,6 +149,11 @@ class AdmissionSources:
             return not admin_request(message) or self.permits_admin_access(
                 message.metadata.namespace
             )
+        if isinstance(message, RoleBinding | ClusterRoleBinding):
+            kind = _CLUSTER_ROLE if message.role_ref.kind == _CLUSTER_ROLE.name else _ROLE
+            namespace = message.metadata.namespace or DEFAULT_NAMESPACE
+            key = local_key(kind, namespace, message.role_ref.name)
+            return self._cache.get(kind, key) is not None
         if not isinstance(message, Pod | PodGroup):
             return True
         priority = message.spec.priority_class_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.api.objects import AnyObject, ClusterRole, Role
+from podsched.api.objects import AnyObject, ClusterRole, Role, RoleBinding
 from podsched.serve.server.errors import ApiError
 from podsched.v1 import api_pb2 as v1
 from support.access_world import binding_of, calling, identity, rule
@@ -37,6 +37,16 @@ async def create(world: World, item: AnyObject) -> None:
 async def test_an_admin_passes_on_what_he_has(roles: World) -> None:
     await create(roles, role("pods"))
     await create(roles, binding_of("view", "eve", "team"))
+
+
+async def test_a_role_can_be_bound_at_once(roles: World) -> None:
+    """Before the server, or another one, has learned of it."""
+    bound = binding_of("local", "eve", "team")
+    assert isinstance(bound, RoleBinding)
+    bound.role_ref.kind = "Role"
+    with calling(roles.core, BOB):
+        await roles.core.creator.create(role("pods"))
+        await roles.core.creator.create(bound)
 
 
 async def test_a_role_with_more_than_its_authors_is_refused(roles: World) -> None:

@@ -82,7 +82,7 @@ def check_new(kind: Kind, new: AnyObject) -> None:
     if isinstance(new, Pod):
         _check_priority(own, kind, new)
     elif isinstance(new, _RBAC):
-        check_grant(own, kind, new)
+        check_grant(own.latest(), kind, new)
 
 
 def _check_priority(own: Rights, kind: Kind, pod: Pod) -> None:
@@ -108,7 +108,7 @@ def check_change(kind: Kind, old: AnyObject, new: AnyObject) -> None:
     elif not isinstance(new, Pod) and _named_node(new) not in ("", _named_node(old)):
         own.check("create", _POD, new.metadata.namespace, new.metadata.name, "binding")
     if isinstance(new, _RBAC) and _granting(new) != _granting(old):
-        check_grant(own, kind, new, old)
+        check_grant(own.latest(), kind, new, old)
 
 
 def check_status(kind: Kind, old: AnyObject, new: AnyObject, verb: str) -> None:
