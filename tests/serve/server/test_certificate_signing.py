@@ -18,7 +18,7 @@ from podsched.api.objects import CertificateSigningRequest, Node, Secret
 from podsched.api.reasons import StatusCode
 from podsched.lib import certificates
 from podsched.lib.certificates import is_certified_by, new_authority, subject_of
-from podsched.serve.server import certificate_requests
+from podsched.serve.server import certificate_requests, certificate_signing
 from podsched.serve.server.access.bootstrap_policy import NODE_CLIENT
 from podsched.serve.server.access.identity import SERVER, Identity, set_caller
 from podsched.serve.server.access.settings import SigningSettings
@@ -412,6 +412,22 @@ async def test_a_request_fails_under_an_authority_that_has_expired_and_the_signe
     item = await signing.ask(BOOTSTRAP)
     assert not item.status.certificate
     assert states(item) == ["Approved", "Failed"]
+
+
+async def test_a_request_that_waits_is_read_once(
+    signing: Signing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may wait for a day, and nodes change all the time."""
+    read: list[bytes] = []
+
+    def reading(pem: bytes) -> certificates.SigningRequest:
+        read.append(pem)
+        return certificates.read_signing_request(pem)
+
+    monkeypatch.setattr(certificate_signing, "read_signing_request", reading)
+    assert states(await signing.ask(KUBELET, KUBELET_SERVING, hosts=("10.0.0.1",))) == []
+    assert states(await signing.look()) == []
+    assert len(read) == 1
 
 
 async def test_no_node_is_looked_at_while_all_requests_are_decided(

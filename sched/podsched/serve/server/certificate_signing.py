@@ -42,6 +42,7 @@ from podsched.lib.certificates import (
     read_signing_request,
 )
 from podsched.lib.event_loop import Turn
+from podsched.lib.remembering import remember_short
 from podsched.serve.server.access.authorizer import Authorizer
 from podsched.serve.server.access.bootstrap_tokens import (
     BOUND_NODE,
@@ -58,6 +59,7 @@ from podsched.serve.server.certificate_requests import (
     GROUP,
     KUBELET_CLIENT,
     KUBELET_SERVING,
+    MAX_REQUESTS,
     REQUESTS,
 )
 from podsched.serve.server.entries import Entry
@@ -80,6 +82,8 @@ _COALESCE, _CLEAN_EVERY = 0.1, 60.0
 #: Seconds for which a request stays after it was decided, and while it waits for a decision.
 _DECIDED_SECONDS, _PENDING_SECONDS = 3600.0, 86_400.0
 _APPROVING_REASON: Final = "AutoApproved"
+#: Max characters of a request that is read only once; usual ones have up to 2,500.
+_LONGEST_REQUEST: Final = 4096
 
 
 class CertificateSigner:
@@ -226,7 +230,7 @@ class CertificateSigner:
         """Return why a request is not approved at once, "" if it is."""
         spec = item.spec
         try:
-            request = read_signing_request(base64.b64decode(spec.request))
+            request = _read(spec.request)
         except (CertificateError, ValueError) as error:
             return str(error)
         if problem := _form_problem(spec.signer_name, request, {*spec.usages}):
@@ -275,6 +279,15 @@ class CertificateSigner:
             if others := nodes - {name}:
                 return f"{address} is an address of node {min(others)} too"
         return ""
+
+
+@remember_short(MAX_REQUESTS, _LONGEST_REQUEST)
+def _read(request: str) -> SigningRequest:
+    """Read what a request asks for. Raises CertificateError, ValueError.
+
+    One that waits is looked at each time that a node changes; to check its signature takes long.
+    """
+    return read_signing_request(base64.b64decode(request))
 
 
 def _waits(item: AnyObject) -> bool:
