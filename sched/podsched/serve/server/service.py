@@ -30,6 +30,8 @@ from podsched.v1 import api_pb2 as v1
 
 OBJECTS, PODS = "podsched.v1.Objects", "podsched.v1.Pods"
 AUTHORIZATION = "podsched.v1.Authorization"
+#: Max characters of a lock: those of a namespace and of a name.
+_LONGEST_LOCK: Final = 63 + 1 + 253
 
 Methods = Mapping[str, Callable[[Any], Awaitable[bytes]]]
 """The unary methods of a service: the handler of a decoded request, by name."""
@@ -41,7 +43,8 @@ def fence_of(request: Any) -> v1.Fence | None:
         return None
     fence: v1.Fence = request.fence
     namespace, _, name = fence.lock.partition("/")
-    if not namespace or not name:
+    # A longer one names no Lease, and would be kept with what is encoded for etcd.
+    if not namespace or not name or len(fence.lock) > _LONGEST_LOCK:
         raise errors.bad_request('lock must be "namespace/name"', "fence.lock")
     if fence.term <= 0:
         raise errors.bad_request("term must be greater than 0", "fence.term")
