@@ -56,9 +56,10 @@ _CHECK_SECONDS = 2.0
 # Seconds that a write may take before its outcome is reported as unknown: longer than the store's
 # own retries, so that this is rare.
 _WRITE_TIMEOUT = 30.0
-# Max times that a change is computed for one object which others change concurrently. Each attempt
-# loses to a write that succeeded, so a longer series means more contention than a client can cause.
-_MAX_ROUNDS = 16
+# Max times that a change is computed for one object which others change concurrently, or whose
+# quota others charge. Each attempt loses to a write that succeeded, and ``sched apply`` makes 32
+# calls at once, so a longer series means more contention than a client can cause.
+_MAX_ROUNDS = 64
 
 _Item = TypeVar("_Item", New, Mutation)
 

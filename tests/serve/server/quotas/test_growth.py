@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 
 import pytest
 
@@ -13,6 +14,8 @@ from podsched.api.reasons import StatusCode
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.rewriting import Rewrite
+from podsched.serve.store.protocol import Write, WriteOutcome
+from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import quota
 from support.api_world import World, message_of
@@ -89,6 +92,24 @@ async def test_any_number_of_claims_of_a_quota_can_grow_by_one_call(world: World
     outcomes = await world.core.registry.patch([growing(name, "2Gi") for name in names], None)
     assert [str(o) for o in outcomes if isinstance(o, ApiError)] == []
     assert await used(world.core) == "40Gi"
+
+
+async def test_any_number_of_claims_of_a_quota_can_grow_by_calls_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``sched apply`` makes them: each write fails those of all others that wait."""
+    names = [f"claim-{number}" for number in range(32)]
+    await world.core.creator.create_many([quota(requests_storage="64Gi"), *map(claim, names)])
+    await world.core.reflector.wait_until_fresh()
+    write_many = MemoryStore.write_many
+
+    async def slowly(store: MemoryStore, writes: Sequence[Write]) -> list[WriteOutcome]:
+        await asyncio.sleep(0.001)
+        return await write_many(store, writes)
+
+    monkeypatch.setattr(MemoryStore, "write_many", slowly)
+    assert set(await asyncio.gather(*(grow(world.core, name, "2Gi") for name in names))) == {""}
+    assert await used(world.core) == "64Gi"
 
 
 async def test_an_update_and_a_rewrite_of_a_claim_are_charged_as_a_patch_is(
