@@ -81,6 +81,17 @@ def test_files_older_than_their_days_are_removed(tmp_path: Path) -> None:
     assert not old.exists()
 
 
+def test_only_its_own_files_are_removed(tmp_path: Path) -> None:
+    """Another server on the machine may write into the same directory."""
+    others = [tmp_path / "audit-b", tmp_path / "audit-b-2020-01-01T00-00-00.000000"]
+    for other in others:
+        other.write_text("of another server")
+        os.utime(other, (1.0, 1.0))
+    run(AuditSettings(path=tmp_path / "audit", max_bytes=1000, max_backups=2, max_days=1), 20)
+    assert all(other.exists() for other in others)
+    assert len([*tmp_path.glob("audit-2*")]) == 2
+
+
 def test_a_full_disk_costs_events_and_nothing_else() -> None:
     with capture_logs() as lines:
         audit = run(AuditSettings(path=Path("/dev/full")), 5)

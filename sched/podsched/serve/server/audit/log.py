@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -33,6 +34,9 @@ MAX_WAITING: Final = 10_000
 MAX_WAITING_BYTES: Final = 64 << 20
 _WARN_EVERY = 60.0
 _DAY = 86_400.0
+#: What is added to the name of an earlier file, and how it looks.
+_STAMP: Final = "-%Y-%m-%dT%H-%M-%S.%f"
+_STAMPED: Final = re.compile(r"-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{6}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,14 +157,19 @@ class AuditLog:
         if self._file is not None:
             self._file.close()
             self._file = None
-        stamp = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")
-        path.rename(path.with_name(f"{path.name}-{stamp}"))
+        stamp = datetime.fromtimestamp(self._now(), UTC).strftime(_STAMP)
+        path.rename(path.with_name(path.name + stamp))
         self._file = self._open()
         self._remove_old()
 
     def _remove_old(self) -> None:
         path, settings = self._settings.path, self._settings
-        backups = sorted(path.parent.glob(f"{path.name}-*"))
+        # Others may begin with the same name: those of another server, or of logrotate.
+        backups = sorted(
+            each
+            for each in path.parent.iterdir()
+            if each.name.startswith(path.name) and _STAMPED.fullmatch(each.name, len(path.name))
+        )
         # The names sort by time.
         spare = backups[: -settings.max_backups] if settings.max_backups else []
         if settings.max_days:
