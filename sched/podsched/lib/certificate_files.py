@@ -72,7 +72,7 @@ class CertificateFiles:
         return pems
 
     def _versions(self) -> list[object]:
-        return [_version(name) for name in self._names]
+        return [_version(name) if name else None for name in self._names]
 
 
 def _content(name: str) -> bytes | None:

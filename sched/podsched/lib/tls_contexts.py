@@ -99,23 +99,31 @@ class ConnectingContext(_ReloadedContext):
     """The SSL context of outgoing connections, with an own certificate if the files have one.
 
     any_host: do not require that the peer's certificate has the address in its names; the caller
-    checks its user instead (``user_of``).
+    checks its user instead (``user_of``). verify: if False, any certificate of the peer will do.
     """
 
     def __init__(
-        self, files: TlsFiles, warn: Callable[[str], None], *, any_host: bool = False
+        self,
+        files: TlsFiles,
+        warn: Callable[[str], None],
+        *,
+        any_host: bool = False,
+        verify: bool = True,
     ) -> None:
         """Read the files; ``warn`` is called later if changed files cannot be used.
 
         Raises CertificateError.
         """
         self._any_host = any_host
+        self._verify = verify
         super().__init__(files, warn)
 
     def _make(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.check_hostname = not self._any_host
+        context.check_hostname = self._verify and not self._any_host
+        if not self._verify:
+            context.verify_mode = ssl.CERT_NONE
         return _load(context, self._names, self._files)
 
 

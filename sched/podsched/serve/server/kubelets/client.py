@@ -8,7 +8,6 @@ certificate is verified only if there are authorities for it, as in kube-apiserv
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -58,7 +57,7 @@ class KubeletClient:
         """check: refuses addresses. Raises CertificateError for unusable files."""
         self._preferred = settings.address_types
         self._check = check
-        self._tls = _Tls(settings)
+        self._tls = _connecting(settings)
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -95,7 +94,7 @@ class KubeletClient:
                     URL(endpoint.url + target, encoded=True),
                     headers=headers,
                     data=body,
-                    ssl=self._tls.context(),
+                    ssl=self._tls.latest(),
                     server_hostname=endpoint.host,
                     allow_redirects=False,
                     skip_auto_headers=("User-Agent", "Accept-Encoding", "Content-Type"),
@@ -137,7 +136,7 @@ class KubeletClient:
                 return await self._opened().ws_connect(
                     URL(endpoint.url + target, encoded=True),
                     protocols=[protocol],
-                    ssl=self._tls.context(),
+                    ssl=self._tls.latest(),
                     server_hostname=endpoint.host,
                     timeout=aiohttp.ClientWSTimeout(ws_close=1),
                     max_msg_size=_MESSAGE,
@@ -170,7 +169,7 @@ class KubeletClient:
                 reader, writer = await asyncio.open_connection(
                     endpoint.ip,
                     endpoint.port,
-                    ssl=self._tls.context(),
+                    ssl=self._tls.latest(),
                     server_hostname=endpoint.host,
                     limit=_HEAD,
                 )
@@ -180,30 +179,11 @@ class KubeletClient:
         return Stream(reader, writer)
 
 
-class _Tls:
-    """The contexts of connections to kubelets."""
-
-    def __init__(self, settings: KubeletSettings) -> None:
-        certificate, key = settings.client_certificate, settings.client_key
-        files = TlsFiles(settings.certificate_authority, certificate, key)
-        self._verifying: ConnectingContext | None = None
-        self._trusting: ssl.SSLContext | None = None
-        if settings.certificate_authority:
-            self._verifying = ConnectingContext(files, _keep)
-            return
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        if certificate:
-            context.load_cert_chain(certificate, key)
-        self._trusting = context
-
-    def context(self) -> ssl.SSLContext:
-        """Return the context for the next connection."""
-        if self._verifying is not None:
-            return self._verifying.latest()
-        assert self._trusting is not None
-        return self._trusting
+def _connecting(settings: KubeletSettings) -> ConnectingContext:
+    """Return the context of connections. Raises CertificateError."""
+    authority = settings.certificate_authority
+    files = TlsFiles(authority, settings.client_certificate, settings.client_key)
+    return ConnectingContext(files, _keep, verify=bool(authority))
 
 
 async def _refuse_redirect(*_: object) -> None:
