@@ -148,7 +148,8 @@ async def test_who_scales_takes_the_replicas_over_from_who_has_applied_them(
     scaled = await kube.request("PUT", f"{path}/scale?fieldManager=autoscaler", scale)
     assert scaled.status == 200
     refused = await kube.request("PATCH", f"{path}?fieldManager=one", owner, apply)
-    assert 'conflict with "autoscaler"' in refused.json["message"]
+    shown = 'conflict with "autoscaler" with subresource "scale" using apps/v1'
+    assert refused.json["message"].endswith(f"{shown}: .spec.replicas")
 
 
 @pytest.mark.parametrize(

@@ -273,8 +273,7 @@ def _conflict(conflicts: Sequence[tuple[_Owner, Fields]]) -> RestError:
     causes = [
         {
             "reason": "FieldManagerConflict",
-            "message": f'conflict with "{owner.manager.name}"'
-            + (f" using {owner.version}" if owner.manager.operation != _APPLY else ""),
+            "message": f"conflict with {_shown_owner(owner)}",
             "field": field,
         }
         for field, owner in found[:_MAX_CONFLICTS]
@@ -286,6 +285,14 @@ def _conflict(conflicts: Sequence[tuple[_Owner, Fields]]) -> RestError:
     text = f"Apply failed with {len(found)} {noun}: "
     text += listed[0] if len(listed) == 1 else "conflicts:\n- " + "\n- ".join(listed)
     return RestError(409, "Conflict", text, {"causes": causes}, code=StatusCode.ABORTED)
+
+
+def _shown_owner(owner: _Owner) -> str:
+    """Return a manager as Kubernetes shows it: two of one name differ by their subresource."""
+    manager = owner.manager
+    below = f' with subresource "{manager.subresource}"' if manager.subresource else ""
+    version = f" using {owner.version}" if manager.operation != _APPLY else ""
+    return f'"{manager.name}"{below}{version}'
 
 
 def managed(resource: Resource, entry: Entry, message: AnyObject, manager: Manager) -> AnyObject:
