@@ -6,7 +6,7 @@ import pytest
 
 from podsched.api.codec import object_json
 from podsched.api.defaulting import default_object, default_queued_job
-from podsched.api.objects import Job, Lease, LeaseSpec, Namespace, Node, StatefulSet
+from podsched.api.objects import Job, Lease, LeaseSpec, Namespace, Node, Service, StatefulSet
 from podsched.api.priorities import PriorityClasses
 
 NOW = 1_700_000_000.75
@@ -97,3 +97,15 @@ def test_an_empty_update_strategy_of_a_stateful_set_is_completed_like_a_missing_
     default_object(item, now=NOW, uid=UID, priority_classes=PriorityClasses())
     update = object_json(item.spec.update_strategy)
     assert update == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+
+
+def test_a_service_without_session_affinity_has_no_configuration_of_it() -> None:
+    """What it got as a default is not named by who switches the affinity off."""
+    item = Service()
+    item.spec.session_affinity = "ClientIP"
+    default_object(item, now=NOW, uid=UID, priority_classes=PriorityClasses())
+    assert object_json(item.spec.session_affinity_config) == {"clientIP": {"timeoutSeconds": 10800}}
+    item.spec.session_affinity = ""
+    default_object(item, now=NOW, uid=UID, priority_classes=PriorityClasses())
+    assert item.spec.session_affinity == "None"
+    assert not item.spec.HasField("session_affinity_config")

@@ -55,6 +55,8 @@ def default_service(item: o.Service) -> None:
         client = spec.session_affinity_config.get_or_create_struct("clientIP")
         if "timeoutSeconds" not in client:
             client["timeoutSeconds"] = 10800
+    else:
+        spec.ClearField("session_affinity_config")
     if not item.HasField("status"):
         item.status.get_or_create_struct("loadBalancer")
     if is_external(spec):
