@@ -113,7 +113,7 @@ def _drop_unchanged(new: o.ServiceSpec, old: o.ServiceSpec) -> None:
         if getattr(new, field) == getattr(old, field):
             new.ClearField(field)
     if may_have_node_ports(old) and not may_have_node_ports(new):
-        before = {port.node_port for port in old.ports}
+        before = {0, *(port.node_port for port in old.ports)}
         if all(port.node_port in before for port in new.ports):
             for port in new.ports:
                 port.node_port = 0

@@ -303,6 +303,14 @@ async def test_a_service_of_another_type_gets_and_gives_back(world: World) -> No
     assert await world.keys(ADDRESSES) == {spec.cluster_ip: "default/web"}
 
 
+async def test_a_service_of_another_type_may_get_another_port_at_once(world: World) -> None:
+    """Which has no port of the nodes, while the others have those that the server gave."""
+    [port] = (await world.create("web", type="NodePort", ports=[{"name": "a", "port": 80}])).ports
+    more = {"name": "b", "port": 81}
+    spec = await world.change("web", type="ClusterIP", ports=[port, more])
+    assert [(port.name, port.node_port) for port in spec.ports] == [("a", 0), ("b", 0)]
+
+
 async def test_a_load_balancer_with_local_traffic_gets_a_port_for_health_checks(
     world: World,
 ) -> None:
