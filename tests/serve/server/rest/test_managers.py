@@ -124,6 +124,17 @@ def test_a_value_of_a_set_goes_with_its_last_owner() -> None:
     assert left["metadata"]["finalizers"] == ["b/b"]
 
 
+def test_items_get_the_order_in_which_they_are_applied() -> None:
+    """Init containers run in it. What others have added stays where it stands."""
+    live = apply(NEW, {"spec": {"initContainers": [container("a"), container("b")]}})
+    live = apply(live, {"spec": {"initContainers": [container("a"), container("x")]}}, "other")
+    config = {"spec": {"initContainers": [container("new"), container("b"), container("a")]}}
+    found = apply(live, config)
+    names = [each["name"] for each in found["spec"]["initContainers"]]
+    assert names == ["new", "b", "x", "a"]
+    assert apply(found, config) == found
+
+
 def test_an_item_that_stands_twice_in_a_configuration_is_refused() -> None:
     with pytest.raises(RestError, match=r'containers\[name="a"\]\.env\[name="x"\]: duplicate'):
         normalized(POD, pod(container("a", "x", "y", "x")))
@@ -309,10 +320,26 @@ def merged_plainly(live: Any, config: Any) -> Any:
         if all(isinstance(item, str) for item in (*live, *config)):
             return [*live, *(item for item in config if item not in live)]
         named = {item["name"]: item for item in live}
+        given = [item["name"] for item in config]
+        order = ordered_plainly([*named], given)
         for item in config:
             named[item["name"]] = merged_plainly(named.get(item["name"], {}), item)
-        return list(named.values())
+        return [named[name] for name in order]
     return config
+
+
+def ordered_plainly(live: list[str], config: list[str]) -> list[str]:
+    """Return what is applied in its order, and the rest where it stands between that."""
+    order, left = [], [*live]
+    for number, name in enumerate(config):
+        common = next((each for each in config[number:] if each in live), None)
+        while left and left[0] != common:
+            order += [left[0]] if left[0] not in config else []
+            del left[0]
+        order.append(name)
+        if name == common:
+            del left[:1]
+    return order + [each for each in left if each not in config]
 
 
 @given(applies)

@@ -12,8 +12,7 @@ FieldsV1 omits a "." that is the only entry. Every function visits its trees onc
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from json.encoder import encode_basestring_ascii
 from typing import Any, Final
@@ -184,19 +183,35 @@ def merged(live: Any, config: Any, name: str = "") -> Any:
 
 
 def _merged_items(live: list[Any], config: list[Any], keys: Sequence[str]) -> list[Any]:
-    """Return a list merged with a configuration's; duplicates in it give way to the applied one."""
-    applied = {_element(item, keys): item for item in config}
+    """Return a list merged with a configuration's; duplicates in it give way to the applied one.
+
+    Those of the configuration get its order, and the others stay where they stand between them. As
+    structured-merge-diff's ``visitListItems``.
+    """
+    wanted = {_element(item, keys): item for item in config}
     elements = [_element(item, keys) for item in live]
-    doubled = {element for element, count in Counter(elements).items() if count > 1}
-    wanted = dict(applied)
+    before = _by_element(live, keys)
     result = []
-    for element, item in zip(elements, live, strict=True):
-        if element not in applied:
-            result.append(item)
-        elif element in wanted:
-            new = wanted.pop(element)
-            result.append(new if element in doubled else merged(item, new))
-    return [*result, *wanted.values()]
+    at = 0
+    for (element, item), shared in zip(wanted.items(), _next_shared(wanted, before), strict=True):
+        while at < len(live) and elements[at] != shared:
+            if elements[at] not in wanted:
+                result.append(live[at])
+            at += 1
+        same = before.get(element, ())
+        result.append(merged(same[0], item) if len(same) == 1 else item)
+        at += element == shared
+    left = zip(elements[at:], live[at:], strict=True)
+    return [*result, *(item for element, item in left if element not in wanted)]
+
+
+def _next_shared(wanted: Iterable[str], before: Container[str]) -> list[str | None]:
+    """Return for each element the next one, from itself on, that was there before."""
+    found: list[str | None] = []
+    for element in reversed([*wanted]):
+        later = found[-1] if found else None
+        found.append(element if element in before else later)
+    return found[::-1]
 
 
 def pruned(content: Any, last: Fields, owned: Fields, name: str = "") -> Any:
