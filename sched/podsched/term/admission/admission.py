@@ -210,6 +210,8 @@ class Admission:
 
         That is the end of a backoff or of a limit, a sample, or a promised start.
         """
+        if not self.gate.active:
+            return None  # Then ``refresh`` does nothing, and what is due would stay due.
         parts = self.turns, self.endings, self.histories, self.reservations
         found = earliest(*(part.next_time() for part in parts))
         return None if found is None else found - self.books.epoch
