@@ -133,7 +133,8 @@ class Admission:
                 return
             if new is None or (old is not None and new.metadata.uid != old.metadata.uid):
                 self.turns.end_backoff(object_key(item))
-            for pod in self.cluster.members(object_key(item)):
+            # A standby reads everything only once it leads: until then this would grow.
+            for pod in () if self.outdated else self.cluster.members(object_key(item)):
                 self.cluster.known_pods.note(pod.key)
                 self._stale_later[unit_key(pod)] = None
 
