@@ -89,3 +89,12 @@ def test_a_hold_of_a_queue_that_is_gone_is_not_counted() -> None:
     assert list(world.holds.recount()) == []
     world.holds.lift("new")
     assert not world.holds.of
+
+
+def test_the_victims_for_a_queue_that_is_gone_are_looked_at_again() -> None:
+    world = World()
+    world.books.snapshot = Snapshot(())
+    world.holds.begin()
+    world.books.stale.clear()
+    world.holds.lift("new")
+    assert world.books.stale.keys() == {"new", "a", "b"}

@@ -58,10 +58,12 @@ class Holds:
     def lift(self, key: str) -> None:
         """End the hold of a unit, if it has one, and release the quota that it kept."""
         hold = self.of.pop(key, None)
-        if hold is not None and hold.queue in self._books.snapshot.queues:
+        if hold is None:
+            return
+        self._books.stale |= dict.fromkeys((key, *hold.victims))
+        if hold.queue in self._books.snapshot.queues:
             self._books.snapshot.remove_usage(hold.queue, hold.counted)
             self._books.freed.append((hold.queue, hold.counted.keys()))
-            self._books.stale |= dict.fromkeys((key, *hold.victims))
 
     def is_victim(self, key: str) -> bool:
         """Whether another unit waits for this one to be gone."""
