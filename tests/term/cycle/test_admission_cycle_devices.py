@@ -121,6 +121,29 @@ async def test_a_claim_of_several_pods_counts_once_until_the_last_is_gone() -> N
         assert usage(world, "team") == {}
 
 
+async def test_pods_that_wait_together_for_a_shared_claim_need_its_quota_once() -> None:
+    world = await two_nodes(quota=2)
+    async with world.running():
+        world.claim("shared", 2)
+        for name in ("a", "b", "c"):
+            user(world, name, "shared")
+        await asyncio.sleep(2)
+        assert bound(world) == ["a", "b", "c"]
+
+
+async def test_a_pod_needs_the_quota_of_a_shared_claim_once_no_other_pod_has_it() -> None:
+    world = await two_nodes()
+    async with world.running():
+        world.claim("shared", 2)
+        user(world, "a", "shared")
+        user(world, "waits", "shared", nodeSelector={"x": "y"})
+        await asyncio.sleep(2)
+        workloads = world.state.admission.turns.workloads
+        assert workloads["default/pod:waits"].requests["gpus"] == 0
+        await world.delete_and_wait("a")
+        assert workloads["default/pod:waits"].requests["gpus"] == 2
+
+
 async def test_a_pod_waits_until_its_claim_is_made() -> None:
     world = await two_nodes()
     async with world.running():

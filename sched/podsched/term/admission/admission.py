@@ -81,7 +81,8 @@ class Admission:
         self.holds = Holds(self.books)
         self.reservations = Reservations(self.books, self.endings, self.holds, settings.backfill)
         self.turns = Turns(self.books, self.holds, self.histories, self.requeuing)
-        self._devices = DeviceQuota(cache.cluster, settings.resources.device_class_mappings)
+        mappings = settings.resources.device_class_mappings
+        self._devices = DeviceQuota(cache.cluster, mappings, self._stale_later)
         self.pods = QueuedPods(
             self.books,
             self._queues_only,
@@ -122,7 +123,7 @@ class Admission:
             item: Any = new if new is not None else old
             if kind == CLAIM:
                 # A claim may be made again under its name, for other devices.
-                self._stale_later |= dict.fromkeys(self._devices.units(object_key(item)))
+                self._devices.read_again(object_key(item))
                 return
             if kind == "Namespace":
                 self._states.clear()

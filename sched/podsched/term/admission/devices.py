@@ -37,7 +37,14 @@ class UncountableError(Exception):
 class DeviceQuota:
     """Counts the devices of claims, and remembers which pods name which claim."""
 
-    def __init__(self, cluster: ClusterView, mappings: Iterable[DeviceClassMapping]) -> None:
+    def __init__(
+        self,
+        cluster: ClusterView,
+        mappings: Iterable[DeviceClassMapping],
+        stale: dict[str, None],
+    ) -> None:
+        """``stale`` gets the keys of units that ask for other devices than before."""
+        self._stale = stale
         self._cluster = cluster
         self._resources = {
             name: mapping.name for mapping in mappings for name in mapping.device_class_names
@@ -66,9 +73,9 @@ class DeviceQuota:
         for key in _claims(pod):
             self._waiting.drop(key, pod.key)
 
-    def units(self, claim: str) -> Iterable[str]:
-        """Return the keys of the units whose pods without a node name a claim, by its key."""
-        return self._waiting.of(claim).values()
+    def read_again(self, claim: str) -> None:
+        """Have the units read again whose pods without a node name a claim, by its key."""
+        self._stale.update(dict.fromkeys(self._waiting.of(claim).values()))
 
     def asked(self, pods: Iterable[PodInfo]) -> dict[str, dict[str, int]]:
         """Return the devices that pods without a node would use: amounts by resource, by pod uid.
@@ -89,6 +96,8 @@ class DeviceQuota:
         new = []
         for key in _claims(pod):
             users = self._users.setdefault(key, {})
+            if not users:
+                self.read_again(key)
             if not users or next(iter(users)) == pod.key:
                 new.append(key)
             users[pod.key] = None
@@ -106,6 +115,7 @@ class DeviceQuota:
             users.pop(pod.key, None)
             if not users:
                 self._users.pop(key, None)
+                self.read_again(key)
             elif was_first:
                 heirs.append(next(iter(users)))
         return heirs
