@@ -164,6 +164,19 @@ async def test_a_pod_that_is_made_again_in_another_queue_is_no_candidate_in_the_
         }
 
 
+async def test_a_group_starts_once_its_pods_name_the_number_of_members_that_it_has() -> None:
+    count, group = "kueue.x-k8s.io/pod-group-total-count", {"kueue.x-k8s.io/pod-group-name": "g"}
+    async with _world().running() as world:
+        for name in ("p", "q"):
+            job(world, name, "a", cpu=1, labels=group, spec={"annotations": {count: "3"}})
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        for name in ("p", "q"):
+            world.change(name, lambda pod: pod.metadata.annotations.update({count: "2"}))
+        await asyncio.sleep(1)
+        assert bound(world) == ["p", "q"]
+
+
 async def test_a_queue_that_is_being_deleted_admits_nothing() -> None:
     """A finalizer may keep it for long."""
     async with _world().running() as world:

@@ -158,8 +158,10 @@ class QueuedPods:
         if place != (key, name, held, pod.uid):
             return False
         (unit.held if held else unit.waiting)[pod.uid] = pod
-        # The pod may have become Ready.
-        if held and self._counts_ready:
+        # A pod with a node may have become Ready. The annotations of one that waits may say how
+        # many members its group has, or which topology it asks for.
+        before, now = old.pod.pod.metadata.annotations, pod.pod.metadata.annotations
+        if (held and self._counts_ready) or (not held and before != now):
             self._books.stale[key] = None
         if pod.cls is not old.pod.cls or pod.terminating is not old.pod.terminating:
             return False
