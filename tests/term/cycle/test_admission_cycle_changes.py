@@ -18,6 +18,7 @@ from support.queues import (
     bound,
     cluster_queue,
     flavor,
+    gang,
     job,
     job_and_wait,
     message,
@@ -162,6 +163,25 @@ async def test_a_pod_that_is_made_again_in_another_queue_is_no_candidate_in_the_
             "a": [],
             "b": ["default/pod:p"],
         }
+
+
+async def test_a_group_whose_pod_is_replaced_while_it_waits_starts_as_a_whole() -> None:
+    """Its pod sets are then named in another order."""
+
+    def leader(name: str) -> None:
+        job(world, name, "a", cpu=2, spec={"schedulingGroup": {"podGroupName": "g"}})
+
+    async with _world().running() as world:
+        await job_and_wait(world, "runs", "b", cpu=4)
+        leader("first")
+        gang(world, "g", "a", 3, min_count=4, cpu=1)
+        await asyncio.sleep(1)
+        assert bound(world) == ["runs"]
+        world.cluster.delete("Pod", "default/first")
+        leader("second")
+        await asyncio.sleep(1)
+        await world.delete_and_wait("runs")
+        assert bound(world) == ["g-0", "g-1", "g-2", "second"]
 
 
 async def test_a_group_starts_once_its_pods_name_the_number_of_members_that_it_has() -> None:

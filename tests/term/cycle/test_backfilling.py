@@ -1072,6 +1072,22 @@ async def test_a_unit_whose_limit_grows_loses_its_promised_start_and_says_so() -
         assert "is withdrawn: it may run for longer than before" in said
 
 
+async def test_a_unit_that_is_resized_gets_no_more_than_its_quota_at_its_promised_start() -> None:
+    async with a_world(cpu=4).running() as world:
+        await run_and_wait(world, "long", 3, 100)
+        await run_and_wait(world, "grows", 2, 50)
+        assert promised(world, "grows") is not None
+
+        def resize(pod: Pod) -> None:
+            pod.spec.containers[0].resources.requests["cpu"] = "5"
+
+        world.change("grows", resize)
+        await asyncio.sleep(1)
+        await end(world, "long", 120)
+        assert bound(world) == ["long"]
+        assert "maximum capacity" in message(world, "grows")
+
+
 async def test_a_gang_of_two_shapes_keeps_its_start_on_the_flavors_that_it_was_promised() -> None:
     """Once ``holder`` has ended, quota has room for another choice, but nodes have none for it."""
     world = TermWorld()
