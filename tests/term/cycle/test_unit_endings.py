@@ -273,6 +273,21 @@ async def test_a_gang_that_is_not_ready_in_time_is_evicted_and_waits_for_its_bac
         assert condition(world, "g", "PodsReady")[:2] == ("True", "Started")
 
 
+async def test_a_gang_that_was_ready_has_to_be_ready_in_time_when_it_runs_again() -> None:
+    async with a_world(**TIMEOUT).running() as world:
+        gang(world, "g", "team", 1, cpu=1)
+        await asyncio.sleep(10)
+        ready(world, "g-0")
+        await asyncio.sleep(10)
+        assert condition(world, "g", "PodsReady")[0] == "True"
+        await world.delete_and_wait("g-0")
+        members(world, "g", 1)
+        await asyncio.sleep(290)
+        assert bound(world) == ["g-again-0"]
+        await asyncio.sleep(20)
+        assert bound(world) == []
+
+
 async def test_a_pod_group_that_is_made_again_has_no_backoff() -> None:
     async with a_world(**TIMEOUT).running() as world:
         gang(world, "g", "team", 1, cpu=1)

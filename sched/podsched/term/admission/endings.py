@@ -187,10 +187,17 @@ class Endings:
 
         Unlike the start times of its pods, this does not change when pods end or more pods join.
         """
-        condition = true_condition(self._cluster, unit.key, ADMITTED)
+        return self._true_since(unit.key, ADMITTED)
+
+    def _true_since(self, key: str, type_: str) -> float:
+        """Return since when a condition of a group that runs has been True; infinity if it is not.
+
+        The cache may still show that of its last run.
+        """
+        condition = true_condition(self._cluster, key, type_)
         at = inf if condition is None else float(condition.last_transition_time.seconds)
-        # The cache may show the last admission still. Times of conditions are rounded down.
-        return at if at + 1 > self._waiting.get(unit.key, -inf) else inf
+        # Times of conditions are rounded down.
+        return at if at + 1 > self._waiting.get(key, -inf) else inf
 
     def _update_readiness(self, unit: Unit, settings: WaitForPodsReady) -> None:
         key = unit.key
@@ -199,7 +206,7 @@ class Endings:
         pods = [pod for pod in unit.held.values() if not pod.terminating]
         # Once all pods have been Ready the limit no longer applies. The condition tells the next
         # leader so.
-        if true_condition(self._cluster, key, PODS_READY) is not None:
+        if self._true_since(key, PODS_READY) < inf:
             self._were_ready.add(key)
         elif pods and all(is_pod_ready(pod.pod) for pod in pods):
             self._were_ready.add(key)
