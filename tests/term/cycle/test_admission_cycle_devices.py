@@ -94,6 +94,22 @@ async def test_a_class_counts_as_its_extended_resource_unless_it_is_mapped() -> 
         assert usage(world, "team") == {"default/example.com/gpu": 2}
 
 
+async def test_devices_of_claims_count_beside_those_that_a_pod_requests() -> None:
+    world = Cluster()
+    world.make("DeviceClass", "gpu", {"extendedResourceName": "example.com/gpu"})
+    world.gpus("n1", *FOUR)
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 100, "gpu": 2})
+    async with world.running():
+        world.claim("c", 1)
+        two = {"example.com/gpu": "2"}
+        resources = {"requests": two, "limits": two}
+        user(world, "p", "c", containers=[{"name": "c", "image": "x", "resources": resources}])
+        await asyncio.sleep(2)
+        assert bound(world) == []
+        assert "current podset request (3) > maximum capacity (2)" in message(world, "p")
+
+
 async def test_a_request_for_all_devices_cannot_be_counted() -> None:
     world = await two_nodes()
     async with world.running():

@@ -82,7 +82,7 @@ class Workloads:
         for index, ((same_flavors, *_), pods) in enumerate(alike.items()):
             name = "main" if len(alike) == 1 else f"set-{index}"
             unit.sets |= {pod.uid: name for pod in pods}
-            one = _pod_set(pods[0].cls).pods
+            one, more = _pod_set(pods[0].cls).pods, devices.get(pods[0].uid)
             # As in Kueue, a group of several pod sets needs quota for all its pods: its minimum
             # says nothing of the sets. So ``Workload.can_shrink`` is never True for several.
             fewer = group.min_count and len(alike) == 1 and missing < len(pods)
@@ -90,7 +90,7 @@ class Workloads:
                 one,
                 name=name,
                 count=len(pods),
-                requests={**one.requests, **devices.get(pods[0].uid, {})},
+                requests=Counter(one.requests) + Counter(more) if more else one.requests,
                 min_count=missing if fewer else None,
                 group=same_flavors or None,
                 kept=kept.get(same_flavors, {}),
