@@ -25,7 +25,7 @@ from support.queues import (
     one_node,
     usage,
 )
-from support.term_world import TermWorld
+from support.term_world import WALL, TermWorld
 
 pytestmark = pytest.mark.looptime
 
@@ -188,6 +188,20 @@ async def test_the_next_leader_drains_a_queue_whose_leader_died() -> None:
     stop(world, "ClusterQueue", "HoldAndDrain")
     async with TermWorld(cluster=world.cluster).running(seconds=1) as after:
         assert bound(after) == []
+
+
+async def test_a_gang_whose_queue_goes_on_before_its_pods_are_evicted_is_said_to_run() -> None:
+    """Its leader has died as soon as it had written the condition."""
+    async with a_world().running() as world:
+        await gang_and_wait(world, "g", "team", 1, cpu=1)
+    group = world.cluster.object("PodGroup", "default/g")
+    assert isinstance(group, PodGroup)
+    said = group.status.conditions.add(type="Evicted", status="True", reason="ClusterQueueStopped")
+    said.last_transition_time.seconds = int(WALL) + 10
+    world.cluster.update(group)
+    async with TermWorld(cluster=world.cluster).running(seconds=1) as after:
+        assert bound(after) == ["g-0"]
+        assert condition(after, "g", "Evicted")[:2] == ("False", "QuotaReserved")
 
 
 async def test_an_eviction_that_fails_is_tried_again() -> None:

@@ -69,6 +69,10 @@ class Ending(NamedTuple):
         """The reason with its cause, as in the condition Evicted and in events."""
         return f"{self.reason}{_DUE_TO}{self.cause}" if self.cause else self.reason
 
+    def is_over(self, stopped: str) -> bool:
+        """Whether a unit that is no victim keeps pods; ``stopped``: see ``Endings.update``."""
+        return not self.evicts or (self.reason in _OF_QUEUES and not stopped)
+
 
 #: The pods could not be bound, or were deleted by others.
 _WITHOUT_NODES: Final = Ending("", "No pod of the workload has a node any more", evicts=False)
@@ -93,8 +97,8 @@ class Endings:
         self.ended: dict[str, Ending] = {}
         """The units, by key, whose last pod with a node is gone, and why; for who reports it."""
         self.spared: dict[str, Ending] = {}
-        """The victims, by key, that run on because nobody waits for them any more, and how they
-        would have ended; for who reports it."""
+        """The units, by key, that run on because nobody waits for them any more, or their queue
+        goes on, and how they would have ended; for who reports it."""
         self.become_ready: dict[str, None] = {}
         """The keys of units that have become ready; for who reports it."""
         #: Keys of units with a pod that has a node.
@@ -136,17 +140,15 @@ class Endings:
             return
         known = self._take_over_eviction(unit)
         self._running.add(key)
-        # Its eviction may have failed, and the unit that it was for is gone or runs elsewhere.
-        stays = not (is_victim or all(pod.terminating for pod in unit.held.values()))
-        if known is not None and not known.evicts and stays:
+        leaves = is_victim or all(pod.terminating for pod in unit.held.values())
+        # Its eviction may have failed, and the unit that it was for is gone or runs elsewhere. Or
+        # the queue goes on: the pods that are not evicted yet stay.
+        if known is not None and not leaves and known.is_over(stopped):
             self.spared[key] = self.current.pop(key)
             known = None
         if stopped and known is None:
             kind = stopped.removesuffix("Stopped")
             self._begin(key, Ending(stopped, f"The {kind} is stopped"))
-        # The queue goes on: the pods that are not evicted yet stay.
-        elif not stopped and known is not None and known.reason in _OF_QUEUES:
-            del self.current[key]
         self.changed[key] = None
         if key not in self.current:
             self._update_limit(unit)
