@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from podsched.api.conditions import is_terminating
-from podsched.api.objects import Node, Pod
+from podsched.api.objects import Node, Pod, PodDisruptionBudget
 from podsched.decide.pod_group import PodGroupAttempt
 from podsched.decide.runtime.plugin_calls import PluginFailure
+from podsched.framework.pods import PodInfo
 from podsched.serve.client.errors import Invalid
+from podsched.term.admission import terms
 from support.queues import (
     GPU,
     big_node,
@@ -139,6 +142,29 @@ async def test_a_budget_without_a_selector_protects_no_unit_from_preemption() ->
         await job_and_wait(world, "new", "team", 10, gpu=2)
         await asyncio.sleep(15)
         assert bound(world) == ["new"]
+
+
+async def test_only_units_in_the_namespace_of_a_budget_are_compared_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There may be thousands of units, and hundreds of budgets."""
+    compared, permit = list[list[str]](), terms._permit
+
+    def noted(budgets: Any, pods: Iterable[PodInfo]) -> bool:
+        found = list(pods)
+        compared.append([pod.name for pod in found])
+        return permit(budgets, found)
+
+    monkeypatch.setattr(terms, "_permit", noted)
+    world = one_node({"gpu": 2}, within="LowerPriority")
+    budget = PodDisruptionBudget()
+    budget.metadata.name, budget.metadata.namespace = "budget", "elsewhere"
+    world.cluster.create(budget)
+    async with world.running():
+        for name, priority in (("a", 1), ("b", 0)):
+            await job_and_wait(world, name, "team", priority, gpu=1)
+        await job_and_wait(world, "new", "team", 10, gpu=1)
+        assert compared == [["b"]]
 
 
 async def test_no_one_takes_the_quota_that_the_first_of_two_victims_frees() -> None:

@@ -24,6 +24,7 @@ from podsched.framework.plugin import Victims
 from podsched.framework.pod_groups import Later, PodGroup, Try, VictimSearch
 from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
 from podsched.framework.status import unschedulable
+from podsched.lib.groups import lists_by_key
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.choices import fitting_by_set, without_flavors
 from podsched.queues.cycle import nominate, nominate_fewer, nominate_parts, victim_search
@@ -43,8 +44,8 @@ PENDING: Final = "Pending the preemption of {} workload(s)"
 REASON_NOT_LATER: Final = "No later start was found"
 #: A part of a search for victims; see ``VictimSearch``.
 _Asking = Generator[Sequence[PodInfo] | Try, bool | None, list[Victim]]
-#: Of each PodDisruptionBudget: namespace, selector and status.
-_Budgets = Sequence[tuple[str, Selector, Any]]
+#: By namespace, the selector and the status of each PodDisruptionBudget.
+_Budgets = Mapping[str, Sequence[tuple[Selector, Any]]]
 
 
 class NodeKinds:
@@ -375,33 +376,34 @@ def _held_pods(admission: Admission, victims: Iterable[Victim]) -> tuple[PodInfo
 
 def _budgets(cluster: ClusterView) -> _Budgets:
     """Return the PodDisruptionBudgets. A preemption for a unit may exceed none of them."""
-    return [
-        (item.metadata.namespace, selector_of(item), item.status)
+    return lists_by_key(
+        (item.metadata.namespace, (selector_of(item), item.status))
         for item in cluster.list("PodDisruptionBudget")
-    ]
+    )
 
 
 def _spared(admission: Admission, budgets: _Budgets) -> frozenset[str]:
     """Return the keys of workloads that no preemption may evict, because of their budgets."""
+    units = admission.units
     return frozenset(
         key
         for workloads in admission.snapshot.workloads.values()
         for key in workloads
-        if not _permit(budgets, tuple(admission.units[key].held.values()))
+        # There may be thousands of units, and hundreds of budgets.
+        if units[key].namespace in budgets and not _permit(budgets, units[key].held.values())
     )
 
 
-def _permit(budgets: _Budgets, pods: Collection[PodInfo]) -> bool:
+def _permit(budgets: _Budgets, pods: Iterable[PodInfo]) -> bool:
     """Whether all these pods may be evicted together."""
     # ``disruptionsAllowed`` already excludes pods that are terminating or being disrupted.
-    for namespace, selector, status in budgets:
-        counted = sum(
-            pod.namespace == namespace
-            and not pod.terminating
-            and pod.name not in status.disrupted_pods
-            and selector.matches(pod.cls.labels)
-            for pod in pods
-        )
-        if counted > max(0, status.disruptions_allowed):
-            return False
+    going = lists_by_key((pod.namespace, pod) for pod in pods if not pod.terminating)
+    for namespace, here in going.items():
+        for selector, status in budgets.get(namespace, ()):
+            counted = sum(
+                pod.name not in status.disrupted_pods and selector.matches(pod.cls.labels)
+                for pod in here
+            )
+            if counted > max(0, status.disruptions_allowed):
+                return False
     return True
