@@ -172,8 +172,13 @@ class Cycle:
         self._blocking = {entry.workload.key for entry in self._entries}
         self.has_taken = False
         """Whether a head of this cycle has taken quota or victims, so that later ones may retry."""
-        self._entries += map(self._nominated, heads)
+        for workload in heads:
+            self.add(workload)
         self.taken = Taken(snapshot)
+
+    def add(self, workload: Workload) -> None:
+        """Add a head; not after the first of ``turns``."""
+        self._entries.append(self._nominated(workload))
 
     def _nominated(self, workload: Workload) -> Entry:
         """Return a head with its own flavors and victims."""

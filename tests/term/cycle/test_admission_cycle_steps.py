@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from podsched.api.objects import ClusterQueue, Namespace
 from podsched.lib.event_loop import Turn
+from podsched.queues import cycle
 from podsched.term.cycle import unit_reports
 from podsched.term.cycle.queue_statuses import QueueStatuses
 from support.queues import big_node, bound, cluster_queue, flavor, job, job_and_wait
@@ -88,6 +90,31 @@ async def test_changed_pods_are_counted_twenty_in_a_step() -> None:
         for index in range(100):
             cluster.known_pods.note(f"default/p{index}")
         assert sum(1 for _ in admission.refresh(world.clock())) == 5
+
+
+async def test_other_tasks_may_run_after_each_nomination_of_a_head(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes long if there are thousands of candidates to preempt."""
+    nominate, pause, done = cycle.nominate, Turn.pause, list[str]()
+
+    def nominated(*args: Any) -> Any:
+        done.append("nominated")
+        return nominate(*args)
+
+    async def paused(turn: Turn) -> None:
+        done.append("paused")
+        await pause(turn)
+
+    monkeypatch.setattr(cycle, "nominate", nominated)
+    monkeypatch.setattr(Turn, "pause", paused)
+    world = await waiting_world(1)
+    for name in ("a", "b"):
+        cluster_queue(world, name, {"cpu": 0})
+        job(world, f"of-{name}", name, cpu=1)
+    async with world.running(seconds=1):
+        first = done.index("nominated")
+        assert done[first : first + 6] == ["nominated", "paused"] * 3
 
 
 async def test_a_change_between_two_steps_of_a_refresh_is_not_missed(
