@@ -371,6 +371,21 @@ async def test_a_gang_that_is_evicted_in_part_does_not_grow_until_all_of_it_is_g
         world.check()
 
 
+async def test_a_gang_does_not_grow_in_the_cycle_in_which_it_becomes_a_victim() -> None:
+    world = one_node()
+    cluster_queue(world, "owner", {"cpu": 4, "gpu": 8}, cohort="all", reclaim="Any")
+    cluster_queue(world, "borrower", {"cpu": 4, "gpu": 0}, cohort="all")
+    async with world.running():
+        spec = {"terminationGracePeriodSeconds": 30}
+        await gang_and_wait(world, "low", "borrower", 1, gpu=8, spec=spec)
+        job(world, "high", "owner", 10, gpu=8)
+        job(world, "low-1", "borrower", cpu=1, spec={"schedulingGroup": {"podGroupName": "low"}})
+        await asyncio.sleep(2)
+        assert bound(world) == ["low-0"]
+        await world.delete_and_wait("low-0")
+        assert bound(world) == ["high", "low-1"]
+
+
 async def test_what_victims_have_freed_is_not_kept_once_another_unit_blocks_the_queue() -> None:
     """In a strict queue, a more important unit may come while another waits for its victims."""
     world = one_node()

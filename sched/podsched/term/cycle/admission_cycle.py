@@ -139,6 +139,8 @@ class AdmissionCycle(TermPart):
                 if joined and (joins is None or not joins.goes_with(joined)):
                     await self._decide_together(cycle, joined, now)
                     joined = []
+                if not (cycle.is_blocking(entry) or self._is_current(entry)):
+                    continue
                 cycle.take(entry)
                 if cycle.is_blocking(entry):
                     continue
@@ -161,6 +163,13 @@ class AdmissionCycle(TermPart):
         self._unit_reports.withdraw_unheld()
         admission.try_reserved()
         self._backfilling.report()
+
+    def _is_current(self, entry: Entry) -> bool:
+        """Whether a head has not changed since it was popped, and is no victim of another head.
+
+        If it has, its queue has what it asks for now.
+        """
+        return self._admission.turns.workloads.get(entry.workload.key) is entry.workload
 
     def _joins(self, entry: Entry) -> _Joined | None:
         """Return a head that may be decided together with others; None: only alone.
