@@ -8,6 +8,7 @@ import pytest
 
 from podsched.api.objects import ClusterQueue, Node
 from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME
+from podsched.term.cycle.scheduling_loop import SchedulingLoop
 from support.dying_binder import DyingBinder
 from support.queues import (
     big_node,
@@ -115,6 +116,22 @@ async def test_the_next_leader_finishes_the_eviction_of_a_gang() -> None:
         assert bound(world) == ["high"]
         assert condition(world, "low", "Evicted")[:2] == ("True", "Preempted")
         world.check()
+
+
+async def test_a_pod_starts_that_a_standby_gated_for_a_queue_that_is_gone() -> None:
+    world = one_node({"cpu": 8})
+    standby = asyncio.create_task(world.informer.run(world.handle))
+    await world.informer.synced.wait()
+    job(world, "p", "team", cpu=1)
+    await asyncio.sleep(1)
+    world.cluster.delete("LocalQueue", "default/team")
+    world.cluster.delete("ClusterQueue", "team")
+    await asyncio.sleep(1)
+    standby.cancel()
+    await asyncio.gather(standby, return_exceptions=True)
+    world.term = SchedulingLoop(world.parts())
+    async with world.running(seconds=1):
+        assert bound(world) == ["p"]
 
 
 async def test_a_gang_that_is_taken_back_is_not_admitted_any_more() -> None:

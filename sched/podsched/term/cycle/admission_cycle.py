@@ -23,6 +23,7 @@ from podsched.lib.due_times import earliest
 from podsched.lib.taking import take_all
 from podsched.queues.assignment import Mode
 from podsched.queues.cycle import Cycle, Entry, nominate
+from podsched.term.admission.gate import Gate
 from podsched.term.admission.terms import FlavorTerms, NodeKinds, terms_of
 from podsched.term.admission.units import Unit, unit_group
 from podsched.term.cycle.backfilling import Backfilling
@@ -82,6 +83,12 @@ class AdmissionCycle(TermPart):
         self._outcomes = HeadOutcomes(parts, endings, self._unit_reports, self._backfilling)
         #: Whether all heads of the last cycle that had quota also found nodes.
         self._all_were_placed = True
+        # A standby may have gated pods for queues that are gone by now.
+        self._admission.to_gate_again |= {
+            pod.info.uid: None
+            for pod in parts.state.queue.pending.unschedulable
+            if pod.gating_plugin == Gate.name
+        }
 
     @property
     def has_work(self) -> bool:
