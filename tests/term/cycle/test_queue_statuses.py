@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from podsched.api.objects import ClusterQueue, Cohort, LocalQueue
+from podsched.serve.client.errors import Unavailable
 from podsched.term.cycle.queue_statuses import PERIOD, QueueStatuses
 from podsched.v1 import api_pb2
 from support.queues import (
@@ -225,7 +226,7 @@ async def test_a_round_of_writes_that_is_interrupted_loses_no_queue(
             pass
         changed = list(admission.tallies.changed)
         assert len(changed) == 8
-        statuses = QueueStatuses(admission, _no_patch, wall=world.clock)
+        statuses = QueueStatuses(admission, _no_patch, world.clock, lambda: None)
         monkeypatch.setattr(statuses, "_write", lambda *queue: put.append(queue))
         steps = statuses.refresh(0.0)
         for _ in range(4):
@@ -252,12 +253,33 @@ async def test_a_queue_whose_write_fails_is_written_in_the_next_round(
         admission.outdated = True
         for _ in admission.refresh(world.clock()):
             pass
-        statuses = QueueStatuses(admission, _no_patch, wall=world.clock)
+        statuses = QueueStatuses(admission, _no_patch, world.clock, lambda: None)
         with monkeypatch.context() as patched:
             patched.setattr(statuses, "inactive", lambda item: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 next(statuses.refresh(0.0))
         assert len(admission.tallies.changed) == 2
+
+
+async def test_a_status_is_written_once_the_api_is_back_although_nothing_changes_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, is_down = one_node({"cpu": 1}), True
+    patch_many = world.cluster.patch_many
+
+    async def patched(
+        patches: Sequence[api_pb2.PatchRequest], *, fence: api_pb2.Fence
+    ) -> Sequence[api_pb2.BatchResult]:
+        if is_down:
+            raise Unavailable("no server answers")
+        return await patch_many(patches, fence=fence)
+
+    monkeypatch.setattr(world.cluster, "patch_many", patched)
+    async with world.running(seconds=20):
+        assert not status(world, "ClusterQueue", "team").conditions
+        is_down = False
+        await asyncio.sleep(10)
+        assert active(world, "ClusterQueue", "team")[0] == "True"
 
 
 async def test_statuses_of_queues_and_groups_that_are_refused_are_logged(

@@ -39,11 +39,17 @@ class QueueStatuses:
     """Writes the statuses of one term; ``wall`` returns Unix time in seconds."""
 
     def __init__(
-        self, admission: Admission, patch: PatchObjects, wall: Callable[[], float]
+        self,
+        admission: Admission,
+        patch: PatchObjects,
+        wall: Callable[[], float],
+        wake: Callable[[], None],
     ) -> None:
+        """``wake`` is called if there is something to write, without a change of the cluster."""
         self._admission = admission
         self._cluster = admission.cluster
         self._wall = wall
+        self._wake = wake
         self._outbox: Outbox[api_pb2.PatchRequest] = Outbox(
             self._send, retry_for=_RETRY_FOR, given_up=self._given_up
         )
@@ -192,6 +198,11 @@ class QueueStatuses:
 
     def _given_up(self, patches: Sequence[api_pb2.PatchRequest], failure: ClientError) -> None:
         _log.warning("Could not write queue statuses", queues=len(patches), error=str(failure))
+        # They are made again in the next round: the queues may not change for long.
+        for one in patches:
+            key = f"{one.namespace}/{one.name}".removeprefix("/")
+            self._admission.tallies.changed[QueueKey(one.kind, key)] = None
+        self._wake()
 
 
 def _set_usage(

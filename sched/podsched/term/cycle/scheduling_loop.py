@@ -153,6 +153,7 @@ class SchedulingLoop(TermPart):
             parts.state.admission,
             lambda patches: parts.cluster.patch_many(patches, fence=parts.fence),
             parts.wall,
+            parts.activator.notify,
         )
         self._admission_cycle = AdmissionCycle(
             parts, self._group_cycle, UnitEndings(parts), self._queue_statuses
