@@ -261,25 +261,49 @@ async def test_a_queue_whose_write_fails_is_written_in_the_next_round(
         assert len(admission.tallies.changed) == 2
 
 
+class _Patches:
+    """What patches objects of a world, unless it is down."""
+
+    def __init__(self, world: TermWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_down = False
+        self._patch = world.cluster.patch_many
+        monkeypatch.setattr(world.cluster, "patch_many", self)
+
+    async def __call__(
+        self, patches: Sequence[api_pb2.PatchRequest], *, fence: api_pb2.Fence
+    ) -> Sequence[api_pb2.BatchResult]:
+        if self.is_down:
+            raise Unavailable("no server answers")
+        return await self._patch(patches, fence=fence)
+
+
 async def test_a_status_is_written_once_the_api_is_back_although_nothing_changes_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world, is_down = one_node({"cpu": 1}), True
-    patch_many = world.cluster.patch_many
-
-    async def patched(
-        patches: Sequence[api_pb2.PatchRequest], *, fence: api_pb2.Fence
-    ) -> Sequence[api_pb2.BatchResult]:
-        if is_down:
-            raise Unavailable("no server answers")
-        return await patch_many(patches, fence=fence)
-
-    monkeypatch.setattr(world.cluster, "patch_many", patched)
+    world = one_node({"cpu": 1})
+    patches = _Patches(world, monkeypatch)
+    patches.is_down = True
     async with world.running(seconds=20):
         assert not status(world, "ClusterQueue", "team").conditions
-        is_down = False
+        patches.is_down = False
         await asyncio.sleep(10)
         assert active(world, "ClusterQueue", "team")[0] == "True"
+
+
+async def test_a_status_that_could_not_be_written_is_not_written_when_it_is_outdated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = one_node({"cpu": 0})
+    patches = _Patches(world, monkeypatch)
+    async with world.running(seconds=3):
+        patches.is_down = True
+        job(world, "p", "team", cpu=1)
+        await asyncio.sleep(1.5)
+        world.cluster.delete("Pod", "default/p")
+        await asyncio.sleep(1.5)
+        patches.is_down = False
+        await asyncio.sleep(10)
+        assert status(world, "ClusterQueue", "team").pending_workloads == 0
 
 
 async def test_statuses_of_queues_and_groups_that_are_refused_are_logged(

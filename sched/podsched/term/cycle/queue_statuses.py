@@ -99,6 +99,7 @@ class QueueStatuses:
             share = self._share(self._admission.snapshot.forest.cohorts.get(name))
             after.fair_sharing.weighted_share = share
         if after == item.status:
+            self._outbox.drop(f"{kind}/{key}")  # A write that waits has older numbers.
             return
         # Fields that are gone are null: a merge patch would keep them otherwise.
         status = dict.fromkeys(codec.write(item.status)) | codec.write(after)
