@@ -173,6 +173,23 @@ async def test_of_two_local_queues_the_one_that_has_used_less_comes_first(
         assert bound(after) == [order]
 
 
+async def test_a_local_queue_that_is_made_again_has_no_past_usage() -> None:
+    world = TermWorld(queues={"admissionFairSharing": {"usageHalfLifeTime": "1h"}})
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 4}, mode=USAGE_BASED)
+    async with world.running():
+        job(world, "p", "team", cpu=4)
+        await asyncio.sleep(1000)
+        past = world.state.admission.histories.usage
+        assert past("default/team") > 0
+        for kind, name in (("Pod", "p"), ("LocalQueue", "team")):
+            world.cluster.delete(kind, f"default/{name}")
+        local_queue(world, "team", "team")
+        await asyncio.sleep(1)
+        assert past("default/team") == 0
+
+
 async def test_what_is_admitted_counts_at_once_and_by_the_weight_of_its_queue() -> None:
     world = TermWorld(queues={"admissionFairSharing": {"usageHalfLifeTime": "1h"}})
     big_node(world, "n1")

@@ -29,7 +29,7 @@ from podsched.queues.fair_victims import FairStrategy
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor, read_levels
 from podsched.term.admission.books import Books, Keys, pop_first
-from podsched.term.admission.changes import REBUILD_KINDS, matters
+from podsched.term.admission.changes import REBUILD_KINDS, is_gone, matters
 from podsched.term.admission.devices import CLAIM, DeviceQuota, UncountableError
 from podsched.term.admission.endings import Endings
 from podsched.term.admission.gate import Gate
@@ -114,13 +114,15 @@ class Admission:
 
     def note(self, kind: str, old: Any | None, new: Any | None) -> None:
         """Note a change of an object that is neither a pod nor a node."""
+        item: Any = new if new is not None else old
         if kind in REBUILD_KINDS:
             if matters(kind, old, new):
                 self.outdated = True
                 # Pods that arrive between the first queue and the next refresh are gated, too.
                 self.gate.active |= new is not None and kind in ("ClusterQueue", "LocalQueue")
+                if kind == "LocalQueue" and is_gone(old, new):
+                    self.histories.forget(object_key(item))
         elif self.gate.active and matters(kind, old, new):
-            item: Any = new if new is not None else old
             if kind == CLAIM:
                 # A claim may be made again under its name, for other devices.
                 self._devices.read_again(object_key(item))
@@ -132,7 +134,7 @@ class Admission:
                     key for key, unit in self.units.items() if unit.namespace == name
                 )
                 return
-            if new is None or (old is not None and new.metadata.uid != old.metadata.uid):
+            if is_gone(old, new):
                 self.turns.end_backoff(object_key(item))
             # A standby reads everything only once it leads: until then this would grow.
             for pod in () if self.outdated else self.cluster.members(object_key(item)):

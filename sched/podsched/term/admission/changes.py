@@ -45,6 +45,11 @@ def matters(kind: str, old: Any | None, new: Any | None) -> bool:
     return _relevant_part(kind, old) != _relevant_part(kind, new)
 
 
+def is_gone(old: Any | None, new: Any | None) -> bool:
+    """Whether the object that had a name is gone; another one may have it now."""
+    return new is None or (old is not None and old.metadata.uid != new.metadata.uid)
+
+
 def _relevant_part(kind: str, item: Any) -> object:
     """Return the part of an object that decisions depend on."""
     if kind == "Namespace":

@@ -58,6 +58,10 @@ class Histories:
             found = self._of[key] = History(0.0) if item is None else stored_history(item)
         return found
 
+    def forget(self, key: str) -> None:
+        """Forget a LocalQueue that is gone: one that is made again under its name is another."""
+        self._of.pop(key, None)
+
     def admitted(self, key: str, unit: str, requests: Mapping[str, int]) -> None:
         """Count the requests of an admitted unit at once, before the next sample (a penalty)."""
         self._of[key] = self.of(key).admit(unit, requests, self._decay)
