@@ -30,6 +30,7 @@ from podsched.queues.domains import NoDomainError, slice_layers
 
 REASON_NO_ROOM: Final = 'topology "{}" {} to fit {} of {} {}'
 REASON_SLICES_NOT_FILLED: Final = "pods do not fit into the domains of their slices"
+REASON_NO_SLICES: Final = "slices need the levels of one Topology, and no other topology constraint"
 #: Max domains of a level that members of several shapes are tried in.
 _MOST_TRIED: Final = 8
 
@@ -97,9 +98,11 @@ class DomainSearch:
         """
         group = self._group
         asked = group.topology_key or next(iter(group.preferred_topology), "")
-        if not group.levels or (asked and asked not in group.levels):
+        is_known = bool(group.levels) and (not asked or asked in group.levels)
+        if not is_known or (group.topology_key and group.preferred_topology):
+            self.reason = REASON_NO_SLICES if group.slices else ""
             return
-        if (group.topology_key and group.preferred_topology) or self._misses_slices(asked):
+        if self._misses_slices(asked):
             return
         level, required = group.levels.index(asked) if asked else None, bool(group.topology_key)
         if len(self.shapes) == 1:

@@ -10,6 +10,7 @@ from podsched.api.objects import AnyObject
 from podsched.api.queue_labels import REQUIRED_LEVEL, SLICE_LEVEL, SLICE_SIZE
 from podsched.ask.offline_explanation import explain_offline
 from podsched.config.load import default_config
+from podsched.framework.pod_groups import PREFERRED_TOPOLOGY
 from podsched.registry import factories
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation, QueueAdmission
 from support.queues import big_node, cluster_queue, flavor, gang, job, topology
@@ -107,6 +108,20 @@ async def test_a_gang_whose_slices_would_be_split_says_so_and_what_would_help() 
         assert found.admission.nodes == why
         assert found.admission.sentence == f"Its quota suffices, so it waits for nodes: {why}."
         assert [change.description for change in found.changes] == ["add a node like r1"]
+
+
+async def test_a_gang_whose_slices_and_preferred_label_go_not_together_says_so() -> None:
+    made = TermWorld()
+    big_node(made, "n1", labels={"rack": "r1", "zone": "z1"})
+    topology(made, "racks", "rack")
+    flavor(made, "default", topology="racks")
+    cluster_queue(made, "team", {"cpu": 40})
+    asked_for = {SLICE_LEVEL: "rack", SLICE_SIZE: "2", PREFERRED_TOPOLOGY: "zone"}
+    async with made.running():
+        gang(made, "train", "team", 4, cpu=1, annotations=asked_for)
+        found = await explained(made, "train", group=True)
+        assert not found.pod_group.fits
+        assert found.admission.nodes.startswith("slices need the levels of one Topology")
 
 
 async def test_a_gang_that_is_kept_out_of_its_queue_would_not_start() -> None:

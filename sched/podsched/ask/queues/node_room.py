@@ -12,6 +12,7 @@ from typing import Final
 
 from podsched.ask.whatif.pod_group_explanation import asked_group
 from podsched.ask.whatif.world import World
+from podsched.decide.domain_search import REASON_SLICES_NOT_FILLED
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status
 from podsched.term.admission.units import LONE, is_lone, lone_group
@@ -53,7 +54,7 @@ def _lack(answer: Explanation, world: World, unit: str, pods: Sequence[PodInfo])
         return answer.message.rstrip(".")
     best = answer.pod_group.domains[0]
     if not best.lacks:  # It holds the pods, but would split their slices.
-        return _attempt(world, unit, pods).reasons[0]
+        return next(iter(_attempt(world, unit, pods).reasons), REASON_SLICES_NOT_FILLED)
     where = best.name or "all nodes together"
     text = f"{where} hold{'s' if best.name else ''} {best.holds} of its pods, {best.lacks} too few"
     return f"{text} ({best.misfit.message.rstrip('.')})" if best.misfit.message else text
