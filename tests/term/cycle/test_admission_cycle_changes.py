@@ -22,6 +22,7 @@ from support.queues import (
     job,
     job_and_wait,
     message,
+    one_node,
 )
 from support.term_world import TermWorld
 
@@ -195,6 +196,15 @@ async def test_a_group_starts_once_its_pods_name_the_number_of_members_that_it_h
             world.change(name, lambda pod: pod.metadata.annotations.update({count: "2"}))
         await asyncio.sleep(1)
         assert bound(world) == ["p", "q"]
+
+
+async def test_a_pod_that_is_made_just_after_the_last_queue_is_gone_starts() -> None:
+    world = one_node({"cpu": 8})
+    async with world.running(seconds=1):
+        world.cluster.delete("LocalQueue", "default/team")
+        world.cluster.delete("ClusterQueue", "team")
+        await job_and_wait(world, "p", "team", cpu=1)
+        assert bound(world) == ["p"]
 
 
 async def test_a_queue_that_is_being_deleted_admits_nothing() -> None:

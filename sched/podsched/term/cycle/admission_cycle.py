@@ -84,11 +84,7 @@ class AdmissionCycle(TermPart):
         #: Whether all heads of the last cycle that had quota also found nodes.
         self._all_were_placed = True
         # A standby may have gated pods for queues that are gone by now.
-        self._admission.to_gate_again |= {
-            pod.info.uid: None
-            for pod in parts.state.queue.pending.unschedulable
-            if pod.gating_plugin == Gate.name
-        }
+        self._gate_all_again()
 
     @property
     def has_work(self) -> bool:
@@ -102,7 +98,10 @@ class AdmissionCycle(TermPart):
     async def refresh(self, now: float) -> None:
         """Apply what has changed in the cluster since the last cycle."""
         admission = self._admission
+        were_gated = admission.gate.active
         await self._in_steps(admission.refresh(now))
+        if were_gated and not admission.gate.active:
+            self._gate_all_again()  # Pods may have come after the last queue has gone.
         # In parts, because each pod calls PreEnqueue, and one change may concern thousands.
         uids = list(take_all(admission.to_gate_again))
         while uids:
@@ -116,6 +115,14 @@ class AdmissionCycle(TermPart):
         self._backfilling.report()
         self._unit_reports.refresh()
         self._outcomes.forget_gone()
+
+    def _gate_all_again(self) -> None:
+        """Have PreEnqueue run again for all pods it has gated: some may have never been counted."""
+        self._admission.to_gate_again |= {
+            pod.info.uid: None
+            for pod in self._state.queue.pending.unschedulable
+            if pod.gating_plugin == Gate.name
+        }
 
     async def _in_steps(self, steps: Iterable[None]) -> None:
         turn = self._turn
