@@ -383,6 +383,19 @@ async def test_another_pod_tells_of_a_promised_start_if_the_one_that_did_is_repl
         assert bound(after) == ["b", "c"]
 
 
+async def test_a_pod_group_that_is_made_again_tells_of_the_promised_start_of_its_pods() -> None:
+    async with a_world().running() as world:
+        await run_and_wait(world, "long", 6, 100)
+        await run_gang_and_wait(world, "g", 2, 4, 50)
+        before = a_promise(world, "g")
+        world.cluster.delete("PodGroup", "default/g")
+        gang(world, "g", "team", 0, min_count=2)
+        await asyncio.sleep(1)
+        assert promised(world, "g") == before
+    async with TermWorld(cluster=world.cluster).running(seconds=120) as after:
+        assert bound(after) == ["g-0", "g-1"]
+
+
 async def test_a_start_that_a_user_writes_into_an_annotation_is_not_promised() -> None:
     async with a_world().running() as world:
         await run_and_wait(world, "long", 8, 100)

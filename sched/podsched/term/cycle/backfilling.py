@@ -15,7 +15,7 @@ import numpy as np
 
 from podsched.api.conditions import FALSE, TRUE
 from podsched.decide.pod_group_members import GroupDecision
-from podsched.framework.pod_groups import Beside, PodGroup, Try
+from podsched.framework.pod_groups import Beside, PodGroup, Try, stored_group
 from podsched.framework.pods import PodInfo
 from podsched.lib.taking import take_all
 from podsched.queues.assignment import Assignment, Waiting
@@ -51,7 +51,7 @@ class Backfilling(TermPart):
         self._kinds = kinds
         profiles = self._state.profiles.values()
         self._restricting = {name for profile in profiles for name in profile.restricting}
-        #: Of units without a PodGroup, by key: the uid of the pod whose annotation was written.
+        #: By key of the unit: the uid of its PodGroup, or of its pod, whose annotation was written.
         self._carriers: dict[str, str] = {}
 
     def keep_others(
@@ -213,21 +213,21 @@ class Backfilling(TermPart):
         self._write_again()
 
     def _write_again(self) -> None:
-        """Write promises to another pod whose pod has been replaced: the next leader reads them."""
+        """Write promises again whose PodGroup or pod was replaced: the next leader reads them."""
         reservations = self._reservations
         for gone in self._carriers.keys() - reservations.of.keys():
             del self._carriers[gone]
         for key, made in reservations.of.items():
             unit = self._admission.units.get(key)
-            if unit is None or not unit.waiting or self._stored(unit) is not None:
+            if unit is None or not unit.waiting or self._is_written(unit):
                 continue
-            if self._carrier(unit) is None:
-                said = QueueCondition(RESERVED, TRUE, "Reserved", reservations.promise(key))
-                self._write(unit, said, reservation_text(made))
+            said = QueueCondition(RESERVED, TRUE, "Reserved", reservations.promise(key))
+            self._write(unit, said, reservation_text(made))
 
     def _write(self, unit: Unit, said: QueueCondition, text: str | None) -> None:
         """Write the condition and the annotation of a promise; None: the annotation goes."""
         if (group := self._stored(unit)) is not None:
+            self._carriers[unit.key] = group.uid
             self._conditions.write_conditions(group, [said])
             self._conditions.annotate(group, {RESERVATION: text})
             return
@@ -235,6 +235,14 @@ class Backfilling(TermPart):
         self._carriers[unit.key] = pod.uid
         self._reports.write_condition(pod, said)
         self._conditions.annotate_pod(pod, {RESERVATION: text})
+
+    def _is_written(self, unit: Unit) -> bool:
+        group = self._stored(unit)
+        if group is None:
+            return self._carrier(unit) is not None
+        stored = stored_group(self._cluster, group.key)
+        known = self._carriers.get(unit.key) == group.uid
+        return known or stored is None or RESERVATION in stored.metadata.annotations
 
     def _stored(self, unit: Unit) -> PodGroup | None:
         """Return the group of a unit if it has a PodGroup."""
