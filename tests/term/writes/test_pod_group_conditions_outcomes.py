@@ -41,8 +41,8 @@ class World:
             made.status.conditions.add(type=type_, status=TRUE)
         self.state.apply(Event(EventType.ADDED, "PodGroup", "default/g", None, made), 1.0)
         cluster = self.state.cache.cluster
-        self._conditions = PodGroupConditions(cluster, self._patch, wall=lambda: 1.0)
-        self.outcomes = GroupOutcomes(cluster, self._conditions, TaskSet("term 1"))
+        self.conditions = PodGroupConditions(cluster, self._patch, wall=lambda: 1.0)
+        self.outcomes = GroupOutcomes(cluster, self.conditions, TaskSet("term 1"))
         group = pod_group(cluster, "default/g")
         assert group is not None
         self.group: PodGroup = group
@@ -60,13 +60,13 @@ class World:
         return [api_pb2.BatchResult() for _ in patches]
 
     def condition(self, type_: str) -> tuple[str, ...] | None:
-        return self._conditions.condition(self.group, type_)
+        return self.conditions.condition(self.group, type_)
 
     async def write(self) -> None:
         """Let everything be written that waits."""
         with suppress(TimeoutError):
             async with asyncio.timeout(RETRY_FOR + 5.0):
-                await self._conditions.run()
+                await self.conditions.run()
 
     def begin(self) -> None:
         self.outcomes.binding_begins(self.group, "2 members", self.heard.append)
@@ -166,3 +166,15 @@ async def test_the_record_of_a_group_that_is_bound_again_is_not_removed(world: W
         await world.write()
     assert world.heard == [""]
     assert world.condition(POD_GROUP_BINDING) == ("True", "MembersAreBeingBound", "2 members")
+
+
+@pytest.mark.looptime
+async def test_an_annotation_is_written_once_the_api_is_back(world: World) -> None:
+    """It may say that the group must not start again."""
+    world.refusal = Unavailable("")
+    world.conditions.annotate(world.group, {"podsched.io/deactivated": "because"})
+    writing = asyncio.create_task(world.write())
+    await asyncio.sleep(RETRY_FOR + 2.5)
+    world.refusal, world.sent = None, 0
+    await writing
+    assert world.sent == 1

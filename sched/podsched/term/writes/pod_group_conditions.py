@@ -1,7 +1,9 @@
 """The conditions of PodGroups, written in batches.
 
 They are best effort, like the statuses of pods: a newer condition of a group replaces one that has
-not been sent. ``GroupOutcomes`` writes two of them:
+not been sent. One that could not be written is written with the next ones of its group. Annotations
+are repeated once the API is back: nothing else would tell later why a group may not start.
+``GroupOutcomes`` writes two conditions:
 
 ``PodGroupScheduled`` has the outcome of the last attempt, as in kube-scheduler. If it could not be
 written, it is written with the next attempt. If it is True it stays so, unless the group is taken
@@ -42,6 +44,7 @@ from podsched.lib.backoff import Backoff
 from podsched.lib.event_loop import Turn
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.cluster import merge_patch_request
+from podsched.serve.client.errors import Unavailable, of_result
 from podsched.serve.client.outbox import Outbox
 from podsched.term.writes.group_conditions import GroupConditions, Wanted, patch_of
 from podsched.term.writes.status_writer import log_refused
@@ -49,7 +52,7 @@ from podsched.v1 import api_pb2
 
 #: Max seconds for which a call is repeated after retryable errors.
 RETRY_FOR: Final = 5.0
-#: Seconds before the failed removal of a record is repeated, at first and at most.
+#: Seconds before a failed removal of a record is repeated, at first and at most; or an annotation.
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 
@@ -90,6 +93,8 @@ class PodGroupConditions:
             retry_for=RETRY_FOR,
             merge=lambda earlier, later: later._replace(written=earlier.written + later.written),
         )
+        #: By key in the outbox: what makes the last patch of annotations, until it is answered.
+        self._annotating: dict[str, Callable[[], api_pb2.PatchRequest]] = {}
 
     def condition(self, group: PodGroup, type_: str) -> tuple[str, str, str] | None:
         """Return the status, reason and message of a condition, with writes still under way."""
@@ -105,13 +110,22 @@ class PodGroupConditions:
         body = {"metadata": {"annotations": dict(annotations)}}
         # A later write replaces an earlier one of the same annotations, and no other.
         names = ",".join(sorted(annotations))
-        self._outbox.put(f"{group.uid}/{names}", _Write(partial(patch_of, group, body), 0))
+        self._annotate(f"{group.uid}/{names}", partial(patch_of, group, body))
 
     def annotate_pod(self, pod: PodInfo, annotations: Mapping[str, str | None]) -> None:
         """Write annotations of a pod without a PodGroup; None removes one."""
         body = {"metadata": {"annotations": dict(annotations)}}
         patch = merge_patch_request("Pod", pod.namespace, pod.name, body, pod.uid)
-        self._outbox.put(f"{pod.uid}/annotations", _Write(lambda: patch, 0))
+        self._annotate(f"{pod.uid}/annotations", lambda: patch)
+
+    def _annotate(self, key: str, patch: Callable[[], api_pb2.PatchRequest]) -> None:
+        self._annotating[key] = patch
+        self._outbox.put(key, _Write(patch, 0))
+
+    def _annotate_again(self, key: str, write: _Write) -> None:
+        # Unless a later write has replaced it.
+        if self._annotating.get(key) is write.patch:
+            self._outbox.put(key, write)
 
     def put(
         self, group: PodGroup, wanted: Mapping[str, Wanted], written: Written | None = None
@@ -144,9 +158,15 @@ class PodGroupConditions:
         log_refused("Could not write pod group statuses", "groups", results)
         return results
 
-    def _answered(self, uid: str, sent: _Write, result: api_pb2.BatchResult) -> None:
+    def _answered(self, key: str, sent: _Write, result: api_pb2.BatchResult) -> None:
+        if self._annotating.get(key) is sent.patch:
+            if isinstance(of_result(result), Unavailable):
+                loop = asyncio.get_running_loop()
+                loop.call_later(_FIRST_PAUSE, self._annotate_again, key, sent)
+            else:
+                del self._annotating[key]
         failed = result.code != StatusCode.OK
-        self._conditions.answered(uid, sent.number, failed=failed)
+        self._conditions.answered(key, sent.number, failed=failed)
         for written in sent.written:
             written((result.message or result.reason or "unavailable") if failed else "")
 
