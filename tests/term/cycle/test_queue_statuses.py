@@ -190,6 +190,27 @@ async def test_a_local_queue_that_is_made_again_has_no_past_usage() -> None:
         assert past("default/team") == 0
 
 
+async def test_what_is_admitted_counts_for_the_local_queue_that_the_group_has_moved_to() -> None:
+    world = TermWorld(queues={"admissionFairSharing": {"usageHalfLifeTime": "1h"}})
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 4}, mode=USAGE_BASED)
+    local_queue(world, "other", "team")
+    async with world.running():
+        job(world, "first", "team", cpu=4)
+        await asyncio.sleep(1)
+        gang(world, "g", "team", 1, cpu=4)
+        await asyncio.sleep(1)
+        group = world.cluster.object("PodGroup", "default/g")
+        assert group is not None
+        group.metadata.labels[QUEUE] = "other"
+        world.cluster.update(group)
+        await asyncio.sleep(1)
+        await world.delete_and_wait("first")
+        assert bound(world) == ["g-0"]
+        assert world.state.admission.histories.usage("default/other") > 0
+
+
 async def test_what_is_admitted_counts_at_once_and_by_the_weight_of_its_queue() -> None:
     world = TermWorld(queues={"admissionFairSharing": {"usageHalfLifeTime": "1h"}})
     big_node(world, "n1")

@@ -286,7 +286,8 @@ def _same(one: Workload, other: Workload) -> bool:
     """Whether a unit asks for the same as before, in the same place in the order."""
     # The shape alone does not say so: a unit with a promised start has none, and it does not depend
     # on the order of the pods, from which pod sets have their names.
-    same_kind = one.shape == other.shape and one.queue == other.queue
+    same_queue = one.queue == other.queue and one.local_queue == other.local_queue
+    same_kind = one.shape == other.shape and same_queue
     return same_kind and one.pod_sets == other.pod_sets and queue_order(one) == queue_order(other)
 
 
