@@ -94,6 +94,18 @@ def test_all_of_a_hopeless_shape_wait_and_come_back_together() -> None:
     assert "large8" in waiting.active
 
 
+def test_a_workload_that_was_queued_before_the_one_of_its_shape_that_failed_is_tried() -> None:
+    """It may preempt others that are newer than it."""
+    waiting = pending(Workload("late", shape=1, queued_at=2))
+    waiting.requeue(head_of(waiting), Requeue.NO_CANDIDATES)
+    for key, queued_at in (("later", 3), ("early", 1)):
+        waiting.push(Workload(key, shape=1, queued_at=queued_at))
+    assert list(waiting.active) == ["early"]
+    waiting.requeue(head_of(waiting), Requeue.NO_CANDIDATES)
+    waiting.push(Workload("between", shape=1, queued_at=1.5))
+    assert not waiting.active
+
+
 def test_a_release_does_not_end_a_backoff() -> None:
     waiting = pending(Workload("a"), Workload("b", queued_at=1))
     waiting.requeue(head_of(waiting), Requeue.NO_FIT, backoff=True)

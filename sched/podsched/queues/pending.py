@@ -10,7 +10,8 @@
 | inadmissible | active | some quota that it lacks was released in its tree; or ``retry`` |
 
 A shape is hopeless if a workload of it could not be admitted: until quota that it lacks is
-released, no workload of this shape is tried (Kueue's equivalence hashing).
+released, no workload of this shape is tried (Kueue's equivalence hashing), except one that was
+queued earlier: it may preempt more (``LowerOrNewerEqualPriority``).
 
 Workloads of one shape are a group, and only the first of a group is in the heap. So a step costs
 O(log n) for n waiting workloads, and a release costs the number of shapes that it may help.
@@ -117,7 +118,7 @@ class Pending:
             # Even if its shape is hopeless, this one has a reason to be tried.
             self._groups.join(workload, tried=True)
         elif reason in _HOPELESS and workload.shape is not None and not backoff:
-            self._groups.give_up(workload.shape, lacks)
+            self._groups.give_up(workload, lacks)
             self._groups.join(workload)
         else:
             (self._backing_off if backoff else self._set_aside)[workload.key] = workload
@@ -154,8 +155,9 @@ class _Groups:
         """By key of the workload."""
         self._heap: list[_Place] = []
         """The place of the first of each group, and some places that are outdated."""
-        self._hopeless: dict[Hashable, Lacks] = {}
-        """Shapes that are not tried until some quota that they lack is released."""
+        self._hopeless: dict[Hashable, tuple[Lacks, float]] = {}
+        """Shapes that are not tried until some quota that they lack is released, and ``queued_at``
+        of the workload that was tried in vain."""
         self._lacking: dict[Lacks, dict[Hashable, None]] = {}
         """The hopeless shapes, by what they lack."""
 
@@ -189,7 +191,9 @@ class _Groups:
         """Add a workload; ``tried``: as a group of its own if its shape is hopeless."""
         # The class in the tuple makes the name different from any shape.
         name: Hashable = (Pending, workload.key)
-        if workload.shape is not None and not (tried and workload.shape in self._hopeless):
+        if (known := self._hopeless.get(workload.shape)) is not None:
+            tried |= workload.queued_at < known[1]
+        if workload.shape is not None and not (tried and known):
             name = workload.shape
         group = self._by_shape.setdefault(name, _Group(name))
         self.of[workload.key] = group
@@ -208,10 +212,11 @@ class _Groups:
             del self._by_shape[group.shape]
             self._drop_hopeless(group.shape)
 
-    def give_up(self, shape: Hashable, lacks: Lacks) -> None:
-        """Make a shape hopeless."""
+    def give_up(self, workload: Workload, lacks: Lacks) -> None:
+        """Make the shape of a workload hopeless."""
+        shape = workload.shape
         self._drop_hopeless(shape)
-        self._hopeless[shape] = lacks
+        self._hopeless[shape] = lacks, workload.queued_at
         self._lacking.setdefault(lacks, {})[shape] = None
 
     def release(self, freed: Collection[FlavorResource] | None) -> None:
@@ -229,7 +234,7 @@ class _Groups:
 
     def _drop_hopeless(self, shape: Hashable) -> None:
         if shape in self._hopeless:
-            lacks = self._hopeless.pop(shape)
+            lacks, _ = self._hopeless.pop(shape)
             del self._lacking[lacks][shape]
             if not self._lacking[lacks]:
                 del self._lacking[lacks]
