@@ -303,7 +303,7 @@ class _Patches:
     """What patches objects of a world, unless it is down."""
 
     def __init__(self, world: TermWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.is_down = False
+        self.is_down, self.takes = False, 0.0
         self._patch = world.cluster.patch_many
         monkeypatch.setattr(world.cluster, "patch_many", self)
 
@@ -312,6 +312,7 @@ class _Patches:
     ) -> Sequence[api_pb2.BatchResult]:
         if self.is_down:
             raise Unavailable("no server answers")
+        await asyncio.sleep(self.takes)
         return await self._patch(patches, fence=fence)
 
 
@@ -342,6 +343,21 @@ async def test_a_status_that_could_not_be_written_is_not_written_when_it_is_outd
         patches.is_down = False
         await asyncio.sleep(10)
         assert status(world, "ClusterQueue", "team").pending_workloads == 0
+
+
+async def test_a_status_that_is_as_before_is_written_if_another_is_being_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = one_node({"cpu": 0})
+    patches = _Patches(world, monkeypatch)
+    async with world.running(seconds=3):
+        patches.takes = 5.0
+        job(world, "p", "team", cpu=1)
+        await asyncio.sleep(2)
+        world.cluster.delete("Pod", "default/p")
+        await asyncio.sleep(20)
+        for kind, key in (("ClusterQueue", "team"), ("LocalQueue", "default/team")):
+            assert status(world, kind, key).pending_workloads == 0
 
 
 async def test_statuses_of_queues_and_groups_that_are_refused_are_logged(

@@ -98,8 +98,8 @@ class QueueStatuses:
         elif isinstance(item, Cohort):
             share = self._share(self._admission.snapshot.forest.cohorts.get(name))
             after.fair_sharing.weighted_share = share
-        if after == item.status:
-            self._outbox.drop(f"{kind}/{key}")  # A write that waits has older numbers.
+        # A write that is on its way has older numbers.
+        if after == item.status and not self._outbox.has(f"{kind}/{key}"):
             return
         # Fields that are gone are null: a merge patch would keep them otherwise.
         status = dict.fromkeys(codec.write(item.status)) | codec.write(after)
