@@ -18,7 +18,7 @@ BOUNDS = {
     "podsched.decide.accelerators.class_evaluation": (32, 5_810),
     "podsched.decide.accelerated": (57, 10_050),
     "podsched.decide.pod_group": (62, 11_260),
-    "podsched.term.cycle.scheduling_cycle": (167, 26_100),
+    "podsched.term.cycle.scheduling_cycle": (167, 26_200),
 }
 
 

@@ -98,11 +98,10 @@ class DomainSearch:
         """
         group = self._group
         asked = group.topology_key or next(iter(group.preferred_topology), "")
-        is_known = bool(group.levels) and (not asked or asked in group.levels)
-        if not is_known or (group.topology_key and group.preferred_topology):
-            self.reason = REASON_NO_SLICES if group.slices else ""
+        self.reason = REASON_NO_SLICES if group.slices else ""
+        if not group.levels or (asked and asked not in group.levels):
             return
-        if self._misses_slices(asked):
+        if (group.topology_key and group.preferred_topology) or self._misses_slices(asked):
             return
         level, required = group.levels.index(asked) if asked else None, bool(group.topology_key)
         if len(self.shapes) == 1:
