@@ -16,7 +16,6 @@ from podsched.api.disruption_budgets import needs_no_budget
 from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
-from podsched.api.names import dns1123_subdomain
 from podsched.api.objects import Pod, PodCondition, timestamp
 from podsched.api.validation.meta import validate_annotations, validate_labels
 from podsched.api.validation.place import Place
@@ -269,10 +268,10 @@ def _check_binding(binding: Binding, *, fenced: bool = True) -> None:
     namespace = binding.namespace or DEFAULT_NAMESPACE
     for verb in ("create",) if fenced else ("create", "bindunfenced"):
         rights().check(verb, POD, namespace, binding.name, "binding")
-    # The wording of Kubernetes' ValidatePodBinding, which lets any name pass.
+    # The wording of Kubernetes' ValidatePodBinding.
     at = Place()
-    at("target.name").name(binding.node_name, dns1123_subdomain)
-    validate_annotations(at("metadata.annotations"), binding.annotations)
+    if at("target.name").present(binding.node_name):
+        validate_annotations(at("metadata.annotations"), binding.annotations)
     at("revision").least(binding.revision)
     if at.errors:
         raise errors.invalid_fields(POD, binding.name, at.errors)

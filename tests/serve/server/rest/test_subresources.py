@@ -85,16 +85,6 @@ async def test_a_binding_with_what_no_pod_may_have_is_refused(
     assert "nodeName" not in (await kube.get(f"{PODS}/a")).json["spec"]
 
 
-async def test_a_binding_to_what_is_no_name_of_a_node_is_refused(
-    world: World, kube: KubeClient
-) -> None:
-    """The node need not exist, but every later change of the pod would be invalid."""
-    await world.core.creator.create(pod("a"))
-    refused = await kube.request("POST", f"{PODS}/a/binding", to("Worker_1"))
-    assert refused.status == 422, refused.json
-    assert 'target.name: Invalid value: "Worker_1"' in refused.json["message"]
-
-
 async def test_an_eviction_removes_the_pod(world: World, kube: KubeClient) -> None:
     await world.core.creator.create(pod("a"))
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
