@@ -28,6 +28,16 @@ class DyingBinder:
         evicts: Any = _Evicts(self, world.cluster)
         world.term = SchedulingLoop(replace(world.parts(), binder=self, cluster=evicts))
 
+    def refuse_once(self, name: str) -> None:
+        """Refuse a pod's binding in the first call only."""
+        self.refused = {name}
+
+        def before() -> None:
+            if self.calls:
+                self.refused = set()
+
+        self.before = before
+
     async def bind_pods(
         self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
     ) -> Sequence[api_pb2.BatchResult]:

@@ -243,7 +243,7 @@ def _election(
         "--listen-peers", given.listen_peers, tls, insecure=given.insecure_listen
     )
     advertised = given.advertise_peers
-    if ":" in advertised and not is_ip_address(advertised):
+    if ":" in advertised and not is_ip_address(advertised.strip("[]")):
         split_address("--advertise-peers", advertised)
     return ElectionOptions(
         listen_host=host,

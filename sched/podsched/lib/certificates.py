@@ -30,6 +30,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
 from podsched.lib.certificate_error import CertificateError
+from podsched.lib.network import is_ip_address
 
 #: Extended key usages: TLS server, TLS client.
 SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
@@ -437,17 +438,8 @@ def _values(name: x509.Name, oid: x509.ObjectIdentifier) -> tuple[str, ...]:
     return tuple(str(attribute.value) for attribute in name.get_attributes_for_oid(oid))
 
 
-def is_address(host: str) -> bool:
-    """Return whether a host would be an IP address in a certificate, not a DNS name."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
 def _host(host: str) -> x509.GeneralName:
-    if is_address(host):
+    if is_ip_address(host):
         return x509.IPAddress(ipaddress.ip_address(host))
     labels = host.removeprefix("*.").split(".")
     plain = (label.replace("-", "x") for label in labels)

@@ -103,9 +103,9 @@ def is_loopback(host: str) -> bool:
 
 
 def is_ip_address(host: str) -> bool:
-    """Return whether ``host`` is an IP address, and no name; an IPv6 address may have brackets."""
+    """Return whether ``host`` is an IP address, and no name."""
     try:
-        ipaddress.ip_address(host.strip("[]"))
+        ipaddress.ip_address(host)
     except ValueError:
         return False
     return True

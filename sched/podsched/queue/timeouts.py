@@ -33,7 +33,7 @@ class Timeouts:
         self._max_in_unschedulable = max_in_unschedulable
         self._last_leftover_flush = float("-inf")
         #: By uid, pods that an event has woken and that are still to be moved: where to, and the
-        #: event's label.
+        #: event's label. A plain dict would skip all entries that were taken before, each time.
         self._woken: OrderedDict[str, tuple[Strategy, str]] = OrderedDict()
 
     def wake(self, pods: Mapping[str, Strategy], event: str, now: float) -> None:

@@ -461,14 +461,7 @@ async def test_a_member_that_waits_is_undone_when_its_wait_ends_if_the_cycle_of_
 
 async def test_a_member_whose_binding_failed_once_is_bound_at_once() -> None:
     world = world_of_nodes(n1="4")
-    binder = DyingBinder(world)
-    binder.refused = {"b"}
-
-    def before() -> None:
-        if binder.calls:
-            binder.refused = set()
-
-    binder.before = before
+    DyingBinder(world).refuse_once("b")
     async with world.running():
         gang(world, "a", "b", "c")
         await asyncio.sleep(0.5)
@@ -507,14 +500,7 @@ async def test_a_gang_whose_missing_member_another_client_has_bound_has_started(
 
 async def test_late_members_do_not_count_as_failures_of_the_gang_that_they_wait_for() -> None:
     world = world_of_nodes(n1="4")
-    binder = DyingBinder(world)
-    binder.refused = {"b"}
-
-    def before() -> None:
-        if binder.calls:
-            binder.refused = set()
-
-    binder.before = before
+    DyingBinder(world).refuse_once("b")
     patch_many = world.cluster.patch_many
 
     async def slow(patches: Any, *, fence: api_pb2.Fence | None = None) -> Results:

@@ -15,7 +15,6 @@ they are checked before they become part of a path.
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import re
 import socket
@@ -26,6 +25,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from google.protobuf.json_format import MessageToJson
 
+from podsched.lib.network import is_ip_address
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation
 
 #: Names that may become part of a path: Kubernetes' object names.
@@ -138,7 +138,7 @@ def foreign_site_reason(request: web.Request, hosts: frozenset[str]) -> str:
         host = urlsplit(f"//{request.host}").hostname or ""
     except ValueError:
         return "the Host header is neither a name nor an address"
-    if not request.secure and host.lower() not in hosts and not _is_address(host):
+    if not request.secure and host.lower() not in hosts and not is_ip_address(host):
         return f"the page is not called {host[:100]} here: use the address it listens on, or TLS"
     site = request.headers.get("Sec-Fetch-Site", "none")
     navigates = request.headers.get("Sec-Fetch-Mode") == "navigate" and request.path == "/"
@@ -160,11 +160,3 @@ def _is_of(origin: str, host: str) -> bool:
 def own_names(listening: str) -> frozenset[str]:
     """Return the allowed host names of a listener."""
     return frozenset({"localhost", socket.gethostname().lower(), listening.lower()})
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True

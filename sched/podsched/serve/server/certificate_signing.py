@@ -37,11 +37,11 @@ from podsched.lib.certificates import (
     Pair,
     SigningRequest,
     certify_request,
-    is_address,
     read_pair,
     read_signing_request,
 )
 from podsched.lib.event_loop import Turn
+from podsched.lib.network import is_ip_address
 from podsched.lib.remembering import remember_short
 from podsched.serve.server.access.authorizer import Authorizer
 from podsched.serve.server.access.bootstrap_tokens import (
@@ -309,7 +309,7 @@ def _form_problem(signer: str, request: SigningRequest, usages: set[str]) -> str
         return "the node's name may have no *"
     if request.others:
         return "only DNS names and IP addresses may be requested"
-    if any(map(is_address, request.dns)):
+    if any(map(is_ip_address, request.dns)):
         # Whether an address is the node's own is checked of IP addresses.
         return "an IP address may not be requested as a DNS name"
     names = bool(request.dns or request.ips)

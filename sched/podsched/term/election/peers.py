@@ -214,6 +214,6 @@ async def _connect_once(
 def advertised_address(listen_host: str, port: int, advertise: str) -> str:
     """Return the "host:port" for the record; ``advertise`` overrides the bound host and port."""
     host, _, advertised_port = advertise.rpartition(":")
-    if not host or is_ip_address(advertise):  # "host" alone, or nothing
+    if not host or is_ip_address(advertise.strip("[]")):  # "host" alone, or nothing
         host, advertised_port = advertise, ""
     return f"{host or reachable_host(listen_host)}:{advertised_port or port}"

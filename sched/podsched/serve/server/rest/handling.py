@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -10,7 +9,7 @@ from urllib.parse import urlsplit
 
 from podsched.api.pod_parts import POD_PARTS
 from podsched.api.reasons import StatusCode
-from podsched.lib.network import is_loopback
+from podsched.lib.network import is_ip_address, is_loopback
 from podsched.serve.server.access.authentication import no_authentication
 from podsched.serve.server.access.identity import Authentication, caller
 from podsched.serve.server.access.impersonation import impersonated
@@ -278,8 +277,4 @@ def _is_of_another(host: str) -> bool:
         return True
     if "." not in name or is_loopback(name) or name.endswith(".localhost"):
         return False
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return name != socket.gethostname().lower()
-    return False
+    return not is_ip_address(name) and name != socket.gethostname().lower()
