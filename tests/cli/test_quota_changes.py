@@ -111,6 +111,18 @@ def test_more_quota_shows_the_units_that_are_admitted_and_their_nodes(
     assert done.code == 1
 
 
+def test_a_pod_that_is_named_waits_with_the_others_though_it_runs_in_the_cluster(
+    sched: Commands, cluster: str
+) -> None:
+    """It was made last now: the gang gets 8 of 12 before it."""
+    asked = ("simulate", "-f", cluster, "--quota", "research/gpu=+8", "--pod", "-")
+    done = sched(*asked, "-o", "json", stdin=pod("running", 4, node="a"))
+    units = {one["unit"]: one for one in json.loads(done.out)["units"]}
+    assert units["default/train"]["nodes"]
+    assert units["default/pod:running"]["nodes"].keys() == {"default/running"}
+    assert units["default/pod:running"]["admittedWithout"]
+
+
 def test_quota_without_nodes_admits_nothing_more(sched: Commands, cluster: str) -> None:
     """There are 16 GPUs, 4 used and 8 for the gang: 4 are left, and a pod asks for 8."""
     done = sched("simulate", "-f", cluster, "--quota", "research/default/gpu=100", "-o", "json")

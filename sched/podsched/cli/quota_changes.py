@@ -17,7 +17,7 @@ from pydantic.alias_generators import to_camel
 from podsched.api.objects import AnyObject, ClusterQueue, Cohort
 from podsched.api.quantity import QuantityError
 from podsched.api.validation import validate
-from podsched.cli.cluster_source import admit, after_applying
+from podsched.cli.cluster_source import admit, after_applying, without_pods
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on
 from podsched.cli.output import show_answer
@@ -46,7 +46,7 @@ def quota_changes(
     as_json: bool,
 ) -> int:
     """Simulate changes of quota and print the results; return the exit code."""
-    objects = after_applying(objects, workload.others)
+    objects = after_applying(without_pods(objects, workload.pods), workload.others)
     before = [*objects, *workload.pods]
     config, _ = read_source(source)
     admit(objects, workload.pods)

@@ -180,7 +180,6 @@ def _check_question(given: _Flags, changes: Changes, cluster: ClusterSource) -> 
 def _one_pod(objects: list[AnyObject], wanted: Pod, source: ConfigSource, output: Form) -> int:
     """Show a single pod's decision in detail; return the exit code."""
     objects = without_pods(objects, [wanted])
-    wanted.spec.node_name = ""  # It may have been read from a cluster where it runs.
     result = decided(_scenario(objects, wanted, source))
     if output == "json":
         print(json.dumps(result, indent=2, sort_keys=True))

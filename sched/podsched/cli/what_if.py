@@ -107,10 +107,6 @@ def what_if(
     new_nodes = [node for node, _ in added]
     objects = after_applying(without_pods(objects, workload.pods), workload.others)
     objects += [part for _, parts_of_node in added for part in parts_of_node]
-    for pod in workload.pods:
-        # It may have been read from a cluster where it runs, or has ended.
-        pod.spec.node_name = ""
-        pod.status.ClearField("phase")
     admit([*objects, *new_nodes], workload.pods)
     pending = changes.pending or bool(added and not workload.pods)
     scenario = Scenario(workload.pods, pending, new_nodes, changes.remove_node, changes.drain)

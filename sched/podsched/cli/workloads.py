@@ -40,6 +40,7 @@ class Workload(NamedTuple):
 def read_workloads(filenames: Sequence[str], replicas: int | None) -> Workload:
     """Return the pods of manifests; ``replicas``: the number of pods of each template or pod.
 
+    They are to be scheduled, even if they were read from a cluster where they run, or have ended.
     Exits if there is no pod, or if there are more than MAX_PODS.
     """
     read = read_known(filenames, "default", strict=False)
@@ -59,6 +60,9 @@ def read_workloads(filenames: Sequence[str], replicas: int | None) -> Workload:
             _add_pods(item, number, found)
     if not found.pods:
         fail(f"{', '.join(filenames)}: no pod, and no workload that creates pods", USAGE)
+    for pod in found.pods:
+        pod.spec.node_name = ""
+        pod.status.ClearField("phase")
     return found
 
 
