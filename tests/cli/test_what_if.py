@@ -161,6 +161,18 @@ def test_nodes_can_be_added_from_a_file_or_like_another(
     assert json.loads(result)["pods"][0]["node"] == "a-added-1"
 
 
+@pytest.mark.parametrize("like", ["a", "FILE"])
+def test_added_nodes_get_the_defaults_that_a_server_would_give_them(
+    sched: Commands, tmp_path: Path, like: str
+) -> None:
+    """A node whose manifest has no allocatable offers its capacity."""
+    plain = node("a") | {"status": {"capacity": {"cpu": "4", "memory": "16Gi", "pods": "20"}}}
+    cluster = written(tmp_path / "cluster.json", plain)
+    file = written(tmp_path / "pod.json", pod("large", "3"))
+    question = ("simulate", "-f", cluster, "--pod", file, "--replicas", "2")
+    sched.ok(*question, "--add-node", like.replace("FILE", cluster))
+
+
 def test_pods_of_daemon_sets_take_their_room_on_added_nodes(
     sched: Commands, tmp_path: Path
 ) -> None:

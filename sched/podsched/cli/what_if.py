@@ -161,7 +161,11 @@ def _added(
         nodes[name] = node = copy_of_node(template, name)
         if name != like:
             node.metadata.labels[HOSTNAME] = name
-        yield node, parts.of(name) if name == like else parts.copies(like, name)
+        made = parts.of(name) if name == like else parts.copies(like, name)
+        if not template.metadata.uid:  # It is from a file: its copies get defaults as it does.
+            for item in (node, *made):
+                item.metadata.uid = ""
+        yield node, made
 
 
 def _read_node(file: str) -> tuple[Node, NodeParts]:
