@@ -75,6 +75,16 @@ async def test_a_server_that_forgot_the_history_is_asked_for_everything() -> Non
     assert streams.asked == [(5, False), (7, False), (0, True), (9, False)]
 
 
+@pytest.mark.looptime
+async def test_changes_are_shown_after_etcd_was_restored_though_its_revisions_begin_again() -> None:
+    streams = Streams(
+        ([response(7, ("a", 7))], Unavailable("gone")),
+        ([], Compacted("list again")),
+        ([response(0, ("a", 3)), response(4), response(6, ("b", 5), ("c", 6))], Over("")),
+    )
+    assert await followed(streams) == ["a", "b", "c"]
+
+
 def test_a_kind_that_may_not_be_read_hides_no_other(
     sched: Commands, in_memory: CommandClient
 ) -> None:

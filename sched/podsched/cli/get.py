@@ -92,6 +92,8 @@ class Selection:
                     field_selector=f"metadata.name={target.name}" if target.name else self.fields,
                     from_revision=start,
                 ):
+                    if 0 < change.revision < since:  # etcd was restored from a backup
+                        since = 0
                     if int(change.object.metadata.resource_version) > since:
                         yield change
                     since = max(since, change.revision)
