@@ -185,3 +185,21 @@ async def test_a_watch_shows_what_is_new_although_the_server_was_away() -> None:
     with pytest.raises(ClientError, match="the end"):
         await follow(look, DecisionsRequest(limit=1), view, log[2:])
     assert told == [3]
+
+
+@pytest.mark.looptime
+async def test_a_watch_of_what_was_never_decided_goes_by_the_clock_of_the_replicas() -> None:
+    """This machine's clock is years ahead of theirs."""
+    answers: list[Any] = [[record(1, 100)], [record(2, 103)], ClientError("the end")]
+
+    async def look(request: DecisionsRequest) -> list[DecisionRecord]:
+        answer = answers.pop(0)
+        if isinstance(answer, ClientError):
+            raise answer
+        return [r for r in answer if r.decided_time.seconds >= request.since.seconds]
+
+    told: list[int] = []
+    view: Any = SimpleNamespace(show=lambda new: told.extend(one.number for one in new))
+    with pytest.raises(ClientError, match="the end"):
+        await follow(look, DecisionsRequest(namespace="default", name="web"), view, [])
+    assert told == [2]

@@ -159,7 +159,11 @@ async def follow(
     known: Known = {}
     unseen(known, shown)
     first = min((seconds_of(_ended(r)) for r in shown), default=0.0)
-    latest = max((seconds_of(r.decided_time) for r in shown), default=time.time())
+    # Of the replicas' clock, which this machine's may be ahead of.
+    last = shown or await look(
+        DecisionsRequest(namespace=request.namespace, replica=request.replica, limit=1)
+    )
+    latest = max((seconds_of(r.decided_time) for r in last), default=time.time())
     while True:
         await asyncio.sleep(_LOOK_EVERY)
         again = deepcopy(request)
@@ -210,12 +214,13 @@ def _asking(client: ApiClient) -> Look:
         while len(found) < request.limit:
             answer = await client.decisions(page, timeout=_TIMEOUT)
             before = len(found)
-            found = _by_number(answer.records) | found
+            for key, record in _by_number(answer.records).items():
+                found.setdefault(key, record)
             if not answer.more or len(found) == before:
                 break
             # The next page repeats decisions that ended at this time; ``found`` has them once.
             page.until.CopyFrom(min(map(_ended, answer.records), key=seconds_of))
-        records = sorted(found.values(), key=lambda record: seconds_of(record.decided_time))
+        records = sorted(found.values(), key=lambda r: (seconds_of(r.decided_time), r.number))
         return records[-request.limit :]
 
     return look
@@ -274,7 +279,8 @@ def export(records: Sequence[DecisionRecord], path: Path) -> int:
     """Write decisions to a file; return how many. Exits if the name has no known suffix."""
     if path.suffix == ".jsonl":
         lines = (json.dumps(MessageToDict(record)) + "\n" for record in records)
-        path.write_text("".join(lines))
+        with path.open("w") as file:
+            file.writelines(lines)
     elif path.suffix == ".parquet":
         _parquet(records, path)
     else:
