@@ -67,6 +67,19 @@ async def test_a_freed_node_stays_cordoned() -> None:
     assert "node/a is free, and cordoned" in work.said
 
 
+async def test_a_freed_node_stays_cordoned_though_nobody_reads_that_it_is_free() -> None:
+    class Unread(list[str]):
+        def append(self, line: str) -> None:
+            if line.startswith("node/a is free"):
+                raise BrokenPipeError
+
+    work = Work()
+    work.said = Unread()
+    with pytest.raises(BrokenPipeError):
+        await work.do(["a"])
+    assert work.cordoned() == ["a"]
+
+
 async def test_a_node_that_was_cordoned_before_stays_so_whatever_fails() -> None:
     calls = Work(cordoned="b")
     await calls.do(["a", "b"])

@@ -236,9 +236,9 @@ async def _free(
             for move in moves:
                 if move.from_node == name:
                     await mover.move(move)
-            mover.tell(f"node/{name} is free, and cordoned")
             if name in cordoned:
                 cordoned.remove(name)
+            mover.tell(f"node/{name} is free, and cordoned")
     finally:
         for name in cordoned:
             try:
