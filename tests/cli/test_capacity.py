@@ -53,6 +53,31 @@ def test_the_cluster_may_be_named_as_in_simulate(sched: Commands, cluster: str) 
     assert sched("capacity", "--cluster", cluster).code == 2
 
 
+GROUP = """
+apiVersion: scheduling.k8s.io/v1alpha2
+kind: PodGroup
+metadata: {name: train}
+spec: {schedulingPolicy: {gang: {minCount: 16}}}
+---
+"""
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        GROUP + pod_of("1").replace("spec:", "spec:\n  schedulingGroup: {podGroupName: train}"),
+        pod_of("1").replace(
+            "{name: web}",
+            "{name: web, labels: {kueue.x-k8s.io/pod-group-name: train}, "
+            'annotations: {kueue.x-k8s.io/pod-group-total-count: "16"}}',
+        ),
+    ],
+)
+def test_a_member_of_a_gang_is_counted_by_itself(sched: Commands, cluster: str, pod: str) -> None:
+    said = sched.ok("capacity", "-f", cluster, "--pod", "-", stdin=pod)
+    assert said.startswith("11 pods like default/web fit, on 2 nodes.")
+
+
 def test_capacity_counts_by_zone_and_says_what_ends_it(
     sched: Commands, cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

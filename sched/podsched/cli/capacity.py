@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from podsched.api.objects import Node, Pod, key_of
+from podsched.api.pod_groups import GROUP_MARKS
 from podsched.ask.whatif.capacity import Capacity, Group, by_group, by_zone, grouping
 from podsched.ask.whatif.capacity import capacity as capacity_for
 from podsched.ask.whatif.headroom import Headroom
@@ -66,8 +67,8 @@ def capacity(given: _Flags) -> None:
     workload = read_workloads([given.pod_file or files[0]], 1)
     objects = after_applying(source.objects(), workload.others)
     pod = workload.pods[0]
-    pod.spec.node_name = ""
     pod.ClearField("status")  # It may name claims of the pod that it was read from.
+    _leave_group(pod)
     name = key_of(pod)
     taken = {key_of(o) for o in objects if isinstance(o, Pod)}
     while key_of(pod) in taken:
@@ -85,6 +86,14 @@ def capacity(given: _Flags) -> None:
         raise typer.Exit(2)
     if not found.total:
         raise typer.Exit(FAILED)
+
+
+def _leave_group(pod: Pod) -> None:
+    """Take a pod out of its pod group: how many more fit is asked of each by itself."""
+    pod.spec.ClearField("scheduling_group")
+    for mark in GROUP_MARKS:
+        pod.metadata.labels.pop(mark, None)
+        pod.metadata.annotations.pop(mark, None)
 
 
 def _document(
