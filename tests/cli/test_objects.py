@@ -92,6 +92,29 @@ async def test_an_object_that_is_too_large_keeps_no_other_from_being_created(
     assert told.err.splitlines() == ["error: pod/huge: too large"]
 
 
+@pytest.mark.parametrize("version", ["", "7"], ids=["created", "patched"])
+async def test_what_follows_a_refused_write_of_a_plan_is_not_written(
+    capsys: pytest.CaptureFixture[str], version: str
+) -> None:
+    class Refusing(OneObject):
+        async def create(self, message: AnyObject, *, dry_run: bool) -> AnyObject:
+            raise Forbidden("you may not")
+
+        async def patch(self, *_: Any, **__: Any) -> AnyObject:
+            raise Forbidden("you may not")
+
+    first, second = node("n"), pod("web")
+    for item in (first, second):
+        item.metadata.resource_version = version
+    client: Any = Refusing(first)
+    await Writer(client, lambda: None, DryRun.NONE).carry_out([first, second])
+    told = capsys.readouterr()
+    assert told.err.splitlines() == [
+        "error: node/n: you may not",
+        "error: the rest of the plan was not written",
+    ]
+
+
 @pytest.mark.looptime
 async def test_of_two_manifests_of_one_object_the_second_has_the_last_word() -> None:
     class Slow(OneObject):

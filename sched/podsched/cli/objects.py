@@ -6,7 +6,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
@@ -79,17 +79,16 @@ class Writer:
 
     async def carry_out(self, objects: Sequence[AnyObject]) -> None:
         """Create objects, or patch those that have a resourceVersion; stop at the first failure."""
-        for _, group in groupby(objects, key=lambda obj: bool(obj.metadata.resource_version)):
-            some = list(group)
-            if not some[0].metadata.resource_version:
-                await self.create(some)
-            else:
-                for message in some:
-                    gone = NotFound(f"{reference(message)} does not exist any more")
-                    self._report(message, await self._patched(message, gone))
-            if self.failures:
-                say("error: the rest of the plan was not written", error=True)
-                return
+        for is_new, group in groupby(objects, key=lambda obj: not obj.metadata.resource_version):
+            for batch in _batches(group) if is_new else ([message] for message in group):
+                if is_new:
+                    await self.create(batch)
+                else:
+                    gone = NotFound(f"{reference(batch[0])} does not exist any more")
+                    self._report(batch[0], await self._patched(batch[0], gone))
+                if self.failures:
+                    say("error: the rest of the plan was not written", error=True)
+                    return
 
     async def _created(self, batch: Sequence[AnyObject]) -> Sequence[ClientError | None]:
         if len(batch) > 1:
@@ -141,7 +140,7 @@ class Writer:
 Act = Callable[[Writer, Sequence[AnyObject]], Awaitable[None]]
 
 
-def _batches(objects: Sequence[AnyObject]) -> Iterator[list[AnyObject]]:
+def _batches(objects: Iterable[AnyObject]) -> Iterator[list[AnyObject]]:
     """Yield objects of one kind together, in their order: a pod's class and claims come before it.
 
     An object with generateName is alone, because only single calls return the name. If an object
