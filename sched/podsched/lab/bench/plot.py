@@ -37,27 +37,24 @@ def line_chart(
     *,
     x_label: str,
     y_label: str,
-    log_x: bool = False,
-    log_y: bool = False,
+    log: bool = False,
 ) -> str:
     """Return an SVG document with one line per series, axes from 0 and a legend.
 
-    A logarithmic axis begins at the power of ten below the smallest value. Points of 0 or less, and
-    points that are not finite, are left out.
+    Logarithmic axes begin at the power of ten below the smallest value; points of 0 or less are
+    left out. So are points that are not finite.
     """
     shown = {
         name: [
             (x, y)
             for x, y in points
-            if math.isfinite(x)
-            and math.isfinite(y)
-            and not (log_x and x <= 0)
-            and not (log_y and y <= 0)
+            if math.isfinite(x) and math.isfinite(y) and not (log and min(x, y) <= 0)
         ]
         for name, points in series.items()
     }
-    across = _axis([x for points in shown.values() for x, _ in points], log=log_x)
-    up = _axis([y for points in shown.values() for _, y in points], log=log_y)
+    axis = _log_axis if log else _linear_axis
+    across = axis([x for points in shown.values() for x, _ in points])
+    up = axis([y for points in shown.values() for _, y in points])
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
@@ -84,21 +81,11 @@ def write_chart(path: Path, svg: str) -> None:
     path.write_text(svg, encoding="utf-8")
 
 
-def _axis(values: Sequence[float], *, log: bool) -> _Axis:
-    return _log_axis(values) if log else _linear_axis(values)
-
-
 def _linear_axis(values: Sequence[float]) -> _Axis:
-    low, high = min(values, default=0.0), max(values, default=1.0)
-    low, high = min(low, 0.0), max(high, 0.0)
-    if low == high:
-        high = low + 1.0
-    step = _step((high - low) / _TICKS)
-    first, last = math.floor(low / step), math.ceil(high / step)
-    start, length = first * step, (last - first) * step
-    return _Axis(
-        [number * step for number in range(first, last + 1)], lambda value: (value - start) / length
-    )
+    high = max([0.0, *values]) or 1.0
+    step = _step(high / _TICKS)
+    last = math.ceil(high / step)
+    return _Axis([n * step for n in range(last + 1)], lambda value: value / (last * step))
 
 
 def _log_axis(values: Sequence[float]) -> _Axis:

@@ -115,8 +115,7 @@ class ScaleResult:
             series,
             x_label="nodes, or bound pods on 5,000 nodes",
             y_label="microseconds",
-            log_x=True,
-            log_y=True,
+            log=True,
         )
 
 
