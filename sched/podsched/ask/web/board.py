@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from podsched.api.objects import AnyObject, Event, Node, Pod, PodGroup, ResourceSlice
 from podsched.ask.web.nodes import NodeTable
-from podsched.ask.web.pod_groups import PodGroupTable, line_key, place
+from podsched.ask.web.pod_groups import PodGroupTable, line_key
 from podsched.ask.web.queues import KINDS as QUEUE_KINDS
 from podsched.ask.web.queues import QueueTable
 from podsched.ask.web.rows import (
@@ -153,7 +153,7 @@ class Board:
         self.nodes = NodeTable()
         self.queues = QueueTable()
         self._pods: dict[str, PodRow] = {}
-        self._on_node: dict[str, set[str]] = {}
+        self._on_node: Grouped[str, str, None] = Grouped()
         #: By node, the ResourceSlices that belong to it alone.
         self._slices: Grouped[str, str, None] = Grouped()
         self.groups = PodGroupTable()
@@ -201,7 +201,7 @@ class Board:
         """Add a pod to the sums and lists that it is in, or remove it (``sign`` -1)."""
         if row.node:
             self.nodes.take(row.node, row.requests, sign)
-            place(self._on_node, row.node, key, sign)
+            self._on_node.move(key, row.node if sign > 0 else None, None)
         self._ended += sign * row.ended
         if row.group:
             self.groups.count(key, row, sign)
@@ -221,11 +221,11 @@ class Board:
 
     def members(self, group: str) -> list[tuple[str, str]]:
         """Return the key of each member, and the node on which its requests count, "" for none."""
-        return [(key, self._pods[key].node) for key in self.groups.members.get(group, ())]
+        return [(key, self._pods[key].node) for key in self.groups.members.of(group)]
 
     def pods_on(self, node: str) -> list[str]:
         """Return the keys of the pods whose requests count on a node."""
-        return sorted(self._on_node.get(node, ()))
+        return sorted(self._on_node.of(node))
 
     def slices_of(self, node: str) -> list[str]:
         """Return the keys of the ResourceSlices that only this node reaches."""

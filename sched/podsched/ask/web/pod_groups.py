@@ -15,6 +15,7 @@ from podsched.api.conditions import POD_GROUP_SCHEDULED, TRUE, condition_of
 from podsched.api.objects import PodGroup, seconds_of
 from podsched.ask.web.rows import DecisionRow, PendingRow, PodRow, cut
 from podsched.lib.counted import counted
+from podsched.lib.groups import Grouped
 
 SCHEDULED = "Scheduled"
 WAITING_FOR_MEMBERS = "Waiting for members"
@@ -133,21 +134,13 @@ def _decision(at: float, row: PendingGroupRow) -> DecisionRow:
     return DecisionRow(at, "", row.reason, message)
 
 
-def place(keys_of: dict[str, set[str]], owner: str, key: str, sign: int) -> None:
-    """Add a key to those of its owner, or remove it (``sign`` -1); no set stays empty."""
-    keys = keys_of.setdefault(owner, set())
-    (keys.add if sign > 0 else keys.discard)(key)
-    if not keys:
-        del keys_of[owner]
-
-
 class PodGroupTable:
     """The groups with their members; ``lines``: the line of each as of the last ``update``."""
 
     def __init__(self) -> None:
         self.lines: dict[str, PodGroupLine] = {}
         #: Keys of members by group, and what they request together, in the page's units.
-        self.members: dict[str, set[str]] = {}
+        self.members: Grouped[str, str, None] = Grouped()
         self.requested: dict[str, Counter[str]] = {}
         self._rows: dict[str, PodGroupRow] = {}
         #: Groups whose lines ``update`` has to compute again.
@@ -164,7 +157,7 @@ class PodGroupTable:
     def count(self, key: str, pod: PodRow, sign: int) -> None:
         """Add a member, or remove it (``sign`` -1)."""
         self._changed.add(pod.group)
-        place(self.members, pod.group, key, sign)
+        self.members.move(key, pod.group if sign > 0 else None, None)
         requested = self.requested.setdefault(pod.group, Counter())
         for resource, amount in pod.requests.items():
             requested[resource] += sign * amount
@@ -176,7 +169,7 @@ class PodGroupTable:
     ) -> Iterator[tuple[str, PodGroupLine | None, PodGroupLine | None]]:
         """Compute changed lines; yield each changed group with its line before and now."""
         for group in self._changed:
-            members = self.members.get(group, ())
+            members = self.members.of(group)
             found, before = self._rows.get(group), self.lines.pop(group, None)
             line = None
             if found is not None or members:
