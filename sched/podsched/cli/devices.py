@@ -8,10 +8,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, cast
 
 from podsched.api.columns import NONE
-from podsched.api.device_claims import newest_slices
+from podsched.api.device_claims import claim_names, known_claim_names, newest_slices
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, Device, Pod, ResourceClaim, ResourceSlice
 from podsched.cli.client import with_client
@@ -149,7 +150,7 @@ def _text(value: Any) -> str:
 async def claims_of(client: ApiClient, pod: Pod) -> list[AnyObject]:
     """Return the claims of a pod that exist and may be read."""
     found: list[AnyObject] = []
-    for name in list(filter(None, _claim_names(pod).values()))[:_MOST_CLAIMS]:
+    for name in islice(known_claim_names(pod), _MOST_CLAIMS):
         with contextlib.suppress(NotFound, Forbidden):
             found.append(await client.get("ResourceClaim", name, pod.metadata.namespace))
     return found
@@ -178,9 +179,7 @@ def _claim_names(pod: Pod) -> dict[str, str]:
 
     The pod's name for the claim for extended resources is a list of these resources.
     """
-    made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
-    references = pod.spec.resource_claims
-    names = {one.name: one.resource_claim_name or made.get(one.name, "") for one in references}
+    names = {reference.name: name or "" for reference, name in claim_names(pod)}
     extended = pod.status.extended_resource_claim_status
     if extended.resource_claim_name:
         resources = sorted({one.resource_name for one in extended.request_mappings})
