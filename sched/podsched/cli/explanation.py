@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from podsched.api.resources import CPU, MEMORY
+from podsched.ask.explain.eta import FOREVER
 from podsched.cli.node_usage import humanised
 from podsched.cli.printers import aligned, terminal_width
 from podsched.framework.requirements import FLAG
@@ -31,8 +32,6 @@ from podsched.v1.scheduling_pb2 import (
 )
 
 _WIDTH: Final = 80
-#: An estimate of this many seconds means "later or never" (the message Eta).
-_FOREVER: Final = 30 * 86400.0
 _LABEL: Final = 14
 _BAR: Final = 30
 _STATES: Final = {
@@ -421,10 +420,10 @@ def _changes(changes: Sequence[Change]) -> list[str]:
 def _eta(answer: Explanation) -> list[str]:
     """Return the estimate as a sentence: the median, and the interval of four in five pods."""
     low, median, high = (quantile.seconds for quantile in answer.eta.quantiles)
-    if median >= _FOREVER:
+    if median >= FOREVER:
         text = f"in {age(low)} at the earliest; most pods like it got no node so far"
     else:
-        end = f"{age(low)} to {age(high)}" if high < _FOREVER else f"{age(low)} or later, or never"
+        end = f"{age(low)} to {age(high)}" if high < FOREVER else f"{age(low)} or later, or never"
         text = f"in about {age(median)}; four of five pods like it: {end}"
     lines = _wrapped(text, "  ")
     for basis in answer.eta.basis:
