@@ -17,7 +17,7 @@ from podsched.api.kinds import kind_of
 from podsched.api.kubelet_defaults import default_in_struct, default_template, template_of
 from podsched.api.limit_ranges import default_limit_range
 from podsched.api.metadata_defaulting import default_metadata
-from podsched.api.owners import KUBERNETES_FINALIZER
+from podsched.api.owners import KUBERNETES_FINALIZER, own_labels_of_job
 from podsched.api.pod_defaulting import default_pod
 from podsched.api.priorities import PriorityClasses
 from podsched.api.queue_labels import (
@@ -153,13 +153,10 @@ def default_queued_job(item: o.Job) -> None:
 
 
 def _select_pods_of_job(item: o.Job) -> None:
-    labels, uid, name = item.spec.template.metadata.labels, item.metadata.uid, item.metadata.name
-    own = {"controller-uid": uid, "job-name": name}
-    for key, value in (*own.items(), *((f"batch.kubernetes.io/{k}", v) for k, v in own.items())):
-        if key not in labels:
-            labels[key] = value
+    labels = item.spec.template.metadata.labels
+    labels.update({**own_labels_of_job(item), **labels})
     if not item.spec.HasField("selector"):
-        item.spec.selector.match_labels[JOB_UID_LABEL] = uid
+        item.spec.selector.match_labels[JOB_UID_LABEL] = item.metadata.uid
 
 
 def _fill_endpoints(item: o.Endpoints) -> None:

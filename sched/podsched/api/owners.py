@@ -82,6 +82,12 @@ def follow_template(metadata: o.ObjectMeta, template: o.ObjectMeta, owner: o.Any
     add_controller(metadata, owner)
 
 
+def own_labels_of_job(item: o.Job) -> dict[str, str]:
+    """Return the labels that only the pods of a Job have, unless it has ``manualSelector``."""
+    own = {"controller-uid": item.metadata.uid, "job-name": item.metadata.name}
+    return own | {f"batch.kubernetes.io/{key}": value for key, value in own.items()}
+
+
 def controller_of(metadata: o.ObjectMeta) -> o.OwnerReference | None:
     """Return the reference to the controller of an object, None if there is none."""
     # A loop, since a generator for each of all pods' changes costs three times as much.

@@ -23,6 +23,7 @@ def mistakes(**spec: Any) -> list[str]:
             "spec": {
                 "completions": 5,
                 "completionMode": "Indexed",
+                "manualSelector": True,
                 "selector": {"matchLabels": labels},
                 "template": {"metadata": {"labels": labels}, "spec": pods},
                 **spec,

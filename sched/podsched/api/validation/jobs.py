@@ -8,7 +8,10 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from podsched.api import objects as o
-from podsched.api.names import dns1123_label
+from podsched.api.codec import write
+from podsched.api.names import dns1123_label, dns1123_subdomain
+from podsched.api.owners import own_labels_of_job
+from podsched.api.selectors import compile_selector
 from podsched.api.validation.meta import validate_labels
 from podsched.api.validation.place import Place
 from podsched.api.validation.pod_updates import put_back_placement
@@ -41,6 +44,8 @@ _FIXED = (
 _MOST_INDEXES, _MOST_OF_MANY = 100_000, 10_000
 _OF_INDEXES = ("backoff_limit_per_index", "max_failed_indexes")
 _MOST_RULES, _MOST_CODES = 20, 255
+#: The bytes of managedBy, and its part after the domain (httpPathFmt of apimachinery).
+_MOST_MANAGED_BY, _PATH = 63, r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 #: A CronJob's name begins the names of its jobs, which have eleven letters more.
 _MAX_CRON_NAME = 52
 _MACROS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
@@ -67,12 +72,28 @@ def validate_job(at: Place, item: o.Job) -> None:
 
 
 def validate_job_creation(at: Place, item: o.Job) -> None:
-    """Check that each of a Job's pods can have the name of its index as its host name."""
+    """Check that pods can have the names of their indexes as host names, and are the Job's own."""
+    if not item.spec.manual_selector:
+        _check_generated_selector(at("spec"), item)
     host = f"{item.metadata.name}-{item.spec.completions - 1}"
     is_indexed = item.spec.completion_mode == "Indexed" and item.spec.completions > 0
     if is_indexed and dns1123_label(host):
         reason = f"will not able to create pod with invalid DNS label: {host}"
         at("metadata.name").invalid(item.metadata.name, reason)
+
+
+def _check_generated_selector(at: Place, item: o.Job) -> None:
+    """Check that a Job selects the pods that have its own labels, and its template has these.
+
+    Those of another Job, as in a copy of a stored one, would select the pods of that.
+    """
+    own, labels = own_labels_of_job(item), item.spec.template.metadata.labels
+    # What is malformed was named before.
+    if not at.errors and not compile_selector(item.spec.selector).matches(own):
+        at("selector").invalid(write(item.spec.selector), "`selector` not auto-generated")
+    for key, value in own.items():
+        if labels.get(key) != value:
+            at("template.metadata.labels")[key].invalid({**labels}, f"must be '{value}'")
 
 
 def validate_job_update(at: Place, new: o.Job, old: o.Job) -> None:
@@ -135,6 +156,7 @@ def validate_cron_job(at: Place, item: o.CronJob) -> None:
 def _check_spec(at: Place, spec: o.JobSpec) -> None:
     for each, value in at.fields(_AMOUNTS, spec):
         each.least(value)
+    _check_managed_by(at("managedBy"), spec)
     at("completionMode").one_of(spec.completion_mode, _MODES)
     at("podReplacementPolicy").one_of(spec.pod_replacement_policy, _REPLACEMENTS)
     if spec.completion_mode == "Indexed":
@@ -156,6 +178,20 @@ def _check_spec(at: Place, spec: o.JobSpec) -> None:
             at("podReplacementPolicy").one_of(spec.pod_replacement_policy, ("Failed",))
     if spec.HasField("success_policy"):
         _check_success_policy(at("successPolicy"), spec)
+
+
+def _check_managed_by(at: Place, spec: o.JobSpec) -> None:
+    """Check the name of the controller that a Job is left to, if there is one."""
+    name = spec.managed_by
+    if not spec.HasField("managed_by") or not at.within(len(name), _MOST_MANAGED_BY):
+        return
+    domain, _, path = name.partition("/")
+    if not (domain and path):
+        at.invalid(name, 'must be a domain-prefixed path (such as "acme.io/foo")')
+        return
+    at.rule(domain, dns1123_subdomain)
+    if not re.fullmatch(_PATH, path):
+        at.invalid(path, f"Invalid path (regex used for validation is '{_PATH}')")
 
 
 def _check_indexed(at: Place, spec: o.JobSpec) -> None:
