@@ -10,6 +10,7 @@ from podsched.api.objects import (
     Node,
     PersistentVolumeClaim,
     ReplicaSet,
+    copy_of,
 )
 from podsched.term.controllers.garbage_collector import GarbageCollector
 from podsched.term.controllers.write_queues import AbsentObject
@@ -245,6 +246,24 @@ def test_orphans_stay_and_name_the_owner_no_more(world: ControllerWorld) -> None
     assert not names(world, "ReplicaSet") and not world.deleted
     assert not world.pod("default/a").metadata.owner_references
     assert [r.kind for r in world.pod("default/b").metadata.owner_references] == ["Rollout"]
+
+
+def test_dependents_that_hold_their_owner_are_orphaned_if_it_is_deleted_again_without_them(
+    world: ControllerWorld,
+) -> None:
+    """So an administrator gets rid of an owner whose pods do not end."""
+    rs = world.put(replica_set("rs"))
+    held = owned("held", blocks=True)
+    held.metadata.finalizers.append("example.com/hold")
+    world.put(held)
+    world.mark(rs, "Foreground")
+    world.settle()
+    again = copy_of(world.objects("ReplicaSet")["default/rs"])
+    again.metadata.finalizers[:] = ["orphan"]
+    world.put(again)
+    world.settle()
+    assert not names(world, "ReplicaSet")
+    assert not world.pod("default/held").metadata.owner_references
 
 
 @pytest.mark.parametrize(("policy", "left"), [("Foreground", []), ("Orphan", ["a"])])

@@ -80,11 +80,12 @@ class GarbageCollector(QueueController):
         self._index(ref, _owners_of(before), _owners_of(after))
         if after is None or not after.HasField("deletion_timestamp"):
             return
-        if not _policy_of(after):
+        policy = _policy_of(after)
+        if not policy:
             # If finalizers of others keep it, it counts as an owner again, as in Kubernetes.
             self._waiting.pop(after.uid, None)
         else:
-            if after.uid not in self._waiting:
+            if after.uid not in self._waiting or before is None or _policy_of(before) != policy:
                 self._waiting[after.uid] = ref
                 self._queue.update(self._dependents.of(after.uid))
             self._queue.add(ref)
