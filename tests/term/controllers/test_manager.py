@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
 import pytest
@@ -24,7 +24,13 @@ from podsched.api.objects import (
 )
 from podsched.api.owners import add_controller
 from podsched.config.settings import ControllerSettings
-from podsched.serve.client.errors import FenceLost, NotFound, Unavailable, Unreadable
+from podsched.serve.client.errors import (
+    FenceLost,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+    Unreadable,
+)
 from podsched.serve.client.informer import Informer
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import ControllerMetrics
@@ -430,6 +436,31 @@ async def test_a_namespace_goes_with_all_that_is_in_it(term: Term) -> None:
     await term.cluster.patch_many([released], fence=fence)
     await asyncio.sleep(1)
     assert not any(term.cluster.objects(k) for k in ("Pod", "ReplicaSet", "Namespace"))
+
+
+async def test_a_new_namespace_is_not_emptied_in_place_of_the_former_one_of_its_name(
+    term: Term, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    namespace = Namespace()
+    namespace.metadata.name = "default"
+    deleted: list[Namespace] = []
+    term.cluster.create(namespace)
+    delete_many = term.cluster.delete_many
+
+    async def unanswered(requests: Sequence[DeleteRequest], *, fence: Fence) -> object:
+        results = await delete_many(requests, fence=fence)
+        if not term.cluster.objects("Namespace") and not deleted:
+            deleted.append(namespace)
+            term.cluster.create(namespace)
+            term.cluster.create(bound_pod("new"))
+            raise OutcomeUnknown("the server stopped")
+        return results
+
+    monkeypatch.setattr(term.cluster, "delete_many", unanswered)
+    fence = term.cluster.new_term("another/lock")
+    await unanswered([DeleteRequest(kind="Namespace", name="default")], fence=fence)
+    await asyncio.sleep(10)
+    assert deleted and term.pod("default/new") is not None
 
 
 async def test_a_namespace_goes_once_an_object_is_gone_that_no_list_has_shown(

@@ -192,8 +192,11 @@ class WriteQueues:
         """Delete the content of namespaces, pods first; delete a namespace once it is empty."""
         results: list[BatchResult] = []
         for write in batch:
-            name = write.request.name
-            for kind in _CONTENT:
+            name, uid = write.request.name, write.request.preconditions.uid
+            # Another one of this name may have taken its place: the answer to its deletion may get
+            # lost, and its event may be late.
+            found = await self._not_gone(AbsentObject("Namespace", "", name, uid))
+            for kind in _CONTENT if found is _THERE else ():
                 left = await self._cluster.delete_collection(kind, name, fence=self._fence)
                 if left and kind == "Pod":
                     # As Kubernetes since 1.33 (OrderedNamespaceDeletion): what protects pods, such
