@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from podsched.api.objects import AnyObject, Pod, ReplicaSet, timestamp
+from podsched.api.objects import AnyObject, Pod, ReplicaSet, copy_of, timestamp
 from podsched.serve.client.errors import Forbidden
 from podsched.term.controllers.replica_sets import ReplicaSetController
 from support.controller_world import START, ControllerWorld, bound_pod
@@ -443,6 +443,20 @@ def test_pods_that_are_not_adopted_cost_no_pod_that_runs(world: ControllerWorld)
     world.put_in_one_batch(*ended)
     world.wait(2)
     assert running <= {pod.metadata.name for pod in pods(world)}
+
+
+def test_a_pod_of_another_namespace_that_names_it_as_its_owner_is_none_of_its_pods(
+    world: ControllerWorld,
+) -> None:
+    world.put(replica_set(replicas=2))
+    world.wait(2)
+    stranger = copy_of(pods(world)[0])
+    stranger.metadata.namespace, stranger.metadata.uid = "other", "stranger"
+    world.put(stranger)
+    world.wait(2)
+    assert stored(world).status.replicas == 2 and not world.deleted
+    scale(world, 3)
+    assert len(pods(world)) == 4
 
 
 def test_nothing_is_kept_of_a_replica_set_that_is_gone(world: ControllerWorld) -> None:

@@ -34,9 +34,9 @@ class JobOrphans:
     def __bool__(self) -> bool:
         return bool(self._keys)
 
-    def job_gone(self, uid: str) -> None:
+    def job_gone(self, job: AnyObject) -> None:
         """Note a Job that is gone."""
-        self._keys.update(self._pods.of(uid).pods.all)
+        self._keys.update(self._pods.of(job.metadata).pods.all)
 
     def job_finished(self, owned: Owned) -> None:
         """Note the pods of a Job that is finished."""

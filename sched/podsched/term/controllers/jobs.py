@@ -75,7 +75,7 @@ class JobController(WorkloadController):
 
     def _owner_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            self._orphans.job_gone(old.metadata.uid)
+            self._orphans.job_gone(old)
         super()._owner_changed(key, old, new)
 
     def _searches(self, owner: AnyObject) -> bool:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import AnyObject, OwnerReference, Pod
+from podsched.api.objects import AnyObject, ObjectMeta, OwnerReference, Pod
 from podsched.api.owners import controller_of
 from podsched.api.selectors import Selector
 from podsched.lib.token_bucket import TokenBucket
@@ -121,9 +121,10 @@ class PodsOfOwners:
         self.notify = notify
         self.now = 0.0
         """Monotonic time at which owners were examined last."""
-        #: By the owner's uid. Not with ``setdefault``, which would make an ``Owned`` for each pod:
-        #: a fifth of the time in which all pods are read when a term begins.
-        self._owned = defaultdict[str, Owned](Owned)
+        #: By namespace and the owner's uid: a pod may name an owner of another namespace, which has
+        #: no such pods. Not with ``setdefault``, which would make an ``Owned`` for each pod: a
+        #: fifth of the time in which all pods are read when a term begins.
+        self._owned = defaultdict[tuple[str, str], Owned](Owned)
         self._selectors: dict[str, SelectorIndex[Selector]] = {}
         """By namespace, then by the owner's key."""
         self._uids: dict[str, str] = {}
@@ -133,9 +134,9 @@ class PodsOfOwners:
     def has_owners(self) -> bool:
         return bool(self._uids)
 
-    def of(self, uid: str) -> Owned:
-        # Not by index, which would keep an entry of each uid that is asked for.
-        return self._owned.get(uid) or Owned()
+    def of(self, owner: ObjectMeta) -> Owned:
+        # Not by index, which would keep an entry of each owner that is asked for.
+        return self._owned.get((owner.namespace, owner.uid)) or Owned()
 
     def owner_changed(self, key: str, owner: AnyObject | None) -> None:
         """Note an owner that is new or gone."""
@@ -149,15 +150,15 @@ class PodsOfOwners:
             selectors.remove(key)
             if not selectors.items:
                 del self._selectors[namespace]
-            owned = self._owned.get(before)
+            owned = self._owned.get((namespace, before))
             if owned is not None and not owned.pods.all:
-                del self._owned[before]
+                del self._owned[namespace, before]
         if owner is None:
             return
         self._uids[key] = uid
         selector = self._selector_of(owner)
         self._selectors.setdefault(namespace, SelectorIndex()).put(key, selector, selector)
-        owned = self._owned[uid]
+        owned = self._owned[namespace, uid]
         for pod_key in list(owned.pods.all):
             pod = find(self.objects, Pod, pod_key)
             if pod is not None:
@@ -171,7 +172,7 @@ class PodsOfOwners:
             if after is None or after.uid != before.uid:
                 self._pod_left(key, before)
             if new is None or new.metadata.uid != old.metadata.uid:
-                owned = self._owned.get(before.uid)
+                owned = self._owned.get((old.metadata.namespace, before.uid))
                 if owned is not None:
                     owned.forget_writes(old.metadata.uid)
         if not isinstance(new, Pod):
@@ -195,19 +196,20 @@ class PodsOfOwners:
         return found if found.api_version == self.kind.api_version else None
 
     def _pod_left(self, key: str, owner: OwnerReference) -> None:
-        owned = self._owned.get(owner.uid)
+        namespace = key.partition("/")[0]
+        owned = self._owned.get((namespace, owner.uid))
         if owned is None:
             return
         record = owned.pods.remove(key)
         if record is not None:
             owned.releasing.pop(record.uid, None)
-        owner_key = f"{key.partition('/')[0]}/{owner.name}"
+        owner_key = f"{namespace}/{owner.name}"
         if not owned.pods.all and self._uids.get(owner_key) != owner.uid:
-            del self._owned[owner.uid]
+            del self._owned[namespace, owner.uid]
         self.notify(owner_key)
 
     def _put(self, key: str, pod: Pod, owner: OwnerReference) -> None:
-        owned = self._owned[owner.uid]
+        owned = self._owned[pod.metadata.namespace, owner.uid]
         owner_key = f"{pod.metadata.namespace}/{owner.name}"
         record = self._record_of(key, pod, owner_key)
         owned.creating.pop(key, None)
@@ -221,7 +223,7 @@ class PodsOfOwners:
     def look_for_owners(self, key: str, pod: Pod) -> None:
         """Let the owners that select a pod adopt it."""
         for owner in self.owners_for(pod):
-            self._owned[self._uids[owner]].adoptable[key] = None
+            self._owned[pod.metadata.namespace, self._uids[owner]].adoptable[key] = None
             self.notify(owner)
 
     def owners_for(self, pod: Pod) -> list[str]:
@@ -236,9 +238,9 @@ class PodsOfOwners:
 
         Of two waiting writes the later would replace the other, and both would count the pod.
         """
-        owners = self.owners_for(pod)
-        others = (self._uids[other] for other in owners if other != owner)
-        return owner in owners and not any(key in self.of(uid).creating for uid in others)
+        owners, namespace = self.owners_for(pod), pod.metadata.namespace
+        others = (self._owned[namespace, self._uids[other]] for other in owners if other != owner)
+        return owner in owners and not any(key in other.creating for other in others)
 
     def _record_of(self, key: str, pod: Pod, owner_key: str) -> OwnedPod:
         index = self._selectors.get(pod.metadata.namespace)

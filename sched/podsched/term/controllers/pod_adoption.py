@@ -43,7 +43,7 @@ class PodAdoption:
 
         ``finalizer``: is added to adopted pods and removed from released ones.
         """
-        owned = self._pods.of(owner.metadata.uid)
+        owned = self._pods.of(owner.metadata)
         if is_terminating(owner):
             owned.adoptable.clear()
             return
@@ -74,7 +74,7 @@ class PodAdoption:
         change = write(adopted)
         if finalizer:
             change["finalizers"] = [*pod.metadata.finalizers, finalizer]
-        creating = self._pods.of(owner.metadata.uid).creating
+        creating = self._pods.of(owner.metadata).creating
         # It counts from now on, so that no other pod is made in its place.
         creating[key] = Creation(
             completion_index(pod.metadata.annotations.get(COMPLETION_INDEX, "")),

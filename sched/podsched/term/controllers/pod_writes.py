@@ -70,12 +70,12 @@ class PodWrites:
         metadata.generate_name = prefix
         metadata.name = self._new_name(owner, prefix)
         made = Creation(completion, self._pods.now + EXPECTED_FOR)
-        self._pods.of(owner.metadata.uid).creating[object_key(pod)] = made
+        self._pods.of(owner.metadata).creating[object_key(pod)] = made
         return pod
 
     def _new_name(self, owner: AnyObject, prefix: str) -> str:
         """Return a name that no pod has: two of 5,000 random names may be equal."""
-        creating, namespace = self._pods.of(owner.metadata.uid).creating, owner.metadata.namespace
+        creating, namespace = self._pods.of(owner.metadata).creating, owner.metadata.namespace
         while True:
             name = generated_name(prefix, uuid.uuid4().hex)
             key = f"{namespace}/{name}"
@@ -89,7 +89,7 @@ class PodWrites:
         return min(wanted, owned.batch, MOST_AT_ONCE)
 
     def create(self, key: str, owner: AnyObject, pods: Sequence[Pod]) -> None:
-        owned = self._pods.of(owner.metadata.uid)
+        owned = self._pods.of(owner.metadata)
         owned.unanswered += len(pods)
         failed: list[ClientError] = []
 
@@ -124,7 +124,7 @@ class PodWrites:
 
     def drop(self, key: str, owner: AnyObject, records: Iterable[OwnedPod]) -> None:
         """Delete pods without counting them for their Job: first remove its finalizer from them."""
-        owned = self._pods.of(owner.metadata.uid)
+        owned = self._pods.of(owner.metadata)
 
         def released(record: OwnedPod, error: ClientError | None) -> None:
             if error is None:
@@ -143,7 +143,7 @@ class PodWrites:
 
     def delete(self, key: str, owner: AnyObject, records: Iterable[OwnedPod]) -> None:
         """Delete pods of an owner, with their grace period."""
-        owned = self._pods.of(owner.metadata.uid)
+        owned = self._pods.of(owner.metadata)
         for record in records:
             owned.deleting[record.uid] = None
             request = DeleteRequest(
@@ -165,7 +165,7 @@ class PodWrites:
 
     def record(self, owner: ObjectMeta, reason: str, message: str, type_: str = "Normal") -> None:
         """Record an event about an owner, unless there have been very many."""
-        if self._pods.of(owner.uid).events.take(self._pods.now):
+        if self._pods.of(owner).events.take(self._pods.now):
             self._recorder.record(
                 owner,
                 type_=type_,

@@ -24,7 +24,7 @@ from podsched.api.conditions import TRUE, condition_of, is_terminating
 from podsched.api.objects import AnyObject, ReplicaSet, ReplicaSetStatus, timestamp
 from podsched.api.owners import controller_of
 from podsched.lib.groups import Grouped
-from podsched.term.controllers.controller import Instant, Objects
+from podsched.term.controllers.controller import Instant, Objects, find
 from podsched.term.controllers.owned_pods import Owned
 from podsched.term.controllers.pod_records import OwnedPod, deletion_rank
 from podsched.term.controllers.workload_controller import WorkloadController
@@ -54,13 +54,12 @@ class ReplicaSetController(WorkloadController):
 
     def __init__(self, objects: Objects, writes: Writes, recorder: EventRecorder) -> None:
         super().__init__(objects, writes, recorder)
-        #: The keys of ReplicaSets by the uid of their Deployment, with their own uids.
-        self._of_deployment = Grouped[str, str, str]()
+        #: The keys of ReplicaSets by the uid of their Deployment.
+        self._of_deployment = Grouped[str, str, None]()
 
     def _owner_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         owner = controller_of(new.metadata) if new is not None else None
-        uid = new.metadata.uid if new is not None else ""
-        self._of_deployment.move(key, owner.uid if owner is not None else None, uid)
+        self._of_deployment.move(key, owner.uid if owner is not None else None, None)
         super()._owner_changed(key, old, new)
 
     def _sync(self, key: str, owner: ReplicaSet, owned: Owned, now: Instant) -> None:
@@ -93,17 +92,19 @@ class ReplicaSetController(WorkloadController):
         if count == len(seen.active):
             return seen.active
         related = self._related(seen.item)
-        on_node = Counter(pod.node for uid in related for pod in self._pods.of(uid).active())
+        on_node = Counter(pod.node for of in related for pod in self._pods.of(of.metadata).active())
         rank = partial(deletion_rank, on_node=on_node, now=seen.now.wall)
         return heapq.nsmallest(count, seen.active, key=rank)
 
-    def _related(self, item: ReplicaSet) -> Iterable[str]:
-        """Return the uids of the ReplicaSets of the same Deployment, this one among them.
+    def _related(self, item: ReplicaSet) -> Iterable[ReplicaSet]:
+        """Return the ReplicaSets of the same Deployment, this one among them.
 
         None without a Deployment: then, as in Kubernetes, pods that share a node rank as others.
         """
         owner = controller_of(item.metadata)
-        return () if owner is None else self._of_deployment.of(owner.uid).values()
+        keys: Iterable[str] = self._of_deployment.of(owner.uid) if owner is not None else ()
+        found = (find(self._objects, ReplicaSet, key) for key in keys)
+        return (one for one in found if one is not None)
 
     def _status(self, seen: _Seen) -> ReplicaSetStatus:
         key, item, owned, active, now = seen

@@ -95,7 +95,7 @@ class WorkloadController(Controller):
     def _notify(self, key: str, *, at_once: bool = False) -> None:
         owner = self._objects.get(self.owner_kind, key)
         if owner is not None:
-            pods = 0 if at_once else len(self._pods.of(owner.metadata.uid).pods.all)
+            pods = 0 if at_once else len(self._pods.of(owner.metadata).pods.all)
             self._due.advance(key, self._now + pods * _PER_POD)
 
     def work(self, now: Instant) -> float | None:
@@ -109,7 +109,7 @@ class WorkloadController(Controller):
             owner = self._objects.get(self.owner_kind, key)
             if owner is None or key in self._unsearched:
                 continue
-            owned = self._pods.of(owner.metadata.uid)
+            owned = self._pods.of(owner.metadata)
             owned.forget_lost(now.monotonic)
             with self._writes.skipping(self.owner_kind, key):
                 self._sync(key, owner, owned, now)
