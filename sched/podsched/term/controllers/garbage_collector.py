@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from podsched.api.codec import write
 from podsched.api.kinds import KINDS
-from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, ObjectMeta, OwnerReference, joined_key
 from podsched.api.owners import FOREGROUND_FINALIZER, KEPT_KINDS, ORPHAN_FINALIZER, owner_kind
 from podsched.lib.groups import Groups
@@ -136,7 +136,7 @@ class GarbageCollector(QueueController):
         """Let an object delay no owner if a dependent waits for its own: perhaps for an owner."""
         below = (self._objects.get(*of) for of in self._dependents.of(item.metadata.uid))
         if any(of is not None and of.metadata.uid in self._waiting for of in below):
-            shown = to_manifest(item)["metadata"]["ownerReferences"]
+            shown = map(write, item.metadata.owner_references)
             references = [{**reference, "blockOwnerDeletion": False} for reference in shown]
             patch = metadata_patch(item, {"ownerReferences": references})
             patch.resource_version = 0  # The deletion changes it.
@@ -188,10 +188,7 @@ class GarbageCollector(QueueController):
         absent: Sequence[AbsentObject],
     ) -> None:
         """Remove all other owner references from an object."""
-        shown = to_manifest(item)["metadata"]["ownerReferences"]
-        uids = {owner.uid for owner in owners}
-        kept = [reference for reference in shown if reference["uid"] in uids]
-        patch = metadata_patch(item, {"ownerReferences": kept or None})
+        patch = metadata_patch(item, {"ownerReferences": [*map(write, owners)] or None})
         self._writes.send(ref.key, patch, self._queue.adder(ref), without=absent)
 
     def _drop_finalizer(self, ref: Ref, item: AnyObject, finalizer: str) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from podsched.api.codec import write
 from podsched.api.conditions import is_finished, is_terminating
-from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, ObjectMeta, Pod
 from podsched.api.owners import add_controller, controller_of
 from podsched.serve.client.errors import ClientError
@@ -96,10 +95,8 @@ class PodAdoption:
     def _release(
         self, owned: Owned, record: OwnedPod, pod: Pod, owner: str, finalizer: str
     ) -> None:
-        references = to_manifest(pod)["metadata"]["ownerReferences"]
-        change: dict[str, Any] = {
-            "ownerReferences": [of for of in references if of["uid"] != owner] or None
-        }
+        others = [write(of) for of in pod.metadata.owner_references if of.uid != owner]
+        change: dict[str, Any] = {"ownerReferences": others or None}
         if finalizer:
             change["finalizers"] = [of for of in pod.metadata.finalizers if of != finalizer] or None
         self._pod_writes.change(owned, record, metadata_patch(pod, change))

@@ -28,6 +28,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
+from podsched.api.codec import write
 from podsched.api.conditions import is_terminating
 from podsched.api.device_claims import (
     CLAIM_FINALIZER,
@@ -41,7 +42,6 @@ from podsched.api.device_claims import (
     is_reserved_for,
 )
 from podsched.api.kinds import kind_of
-from podsched.api.manifest import to_manifest
 from podsched.api.objects import (
     Pod,
     PodGroup,
@@ -230,7 +230,7 @@ class _Reservations:
             return
         if is_terminating(claim):
             return
-        consumers = to_manifest(claim)["status"].get("reservedFor", [])
+        consumers = [write(consumer) for consumer in claim.status.reserved_for]
         if len(consumers) < MOST_CONSUMERS:
             mine = {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
             if group is not None:
@@ -259,9 +259,8 @@ class _Reservations:
         if is_free and (claim.status.reserved_for or is_terminating(claim)):
             self._change(claim, _deallocation(claim), absent)
         elif len(kept) < len(claim.status.reserved_for):
-            consumers = to_manifest(claim)["status"]["reservedFor"]
-            left = [consumer for consumer in consumers if consumer["uid"] in kept] or None
-            self._change(claim, {"status": {"reservedFor": left}}, absent)
+            left = [write(of) for of in claim.status.reserved_for if of.uid in kept]
+            self._change(claim, {"status": {"reservedFor": left or None}}, absent)
         elif not kept and not is_terminating(claim):
             self._delete_of_ended_pod(claim)
 
