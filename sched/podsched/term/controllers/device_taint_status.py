@@ -25,7 +25,7 @@ from podsched.api.objects import (
     timestamp,
 )
 from podsched.api.tolerations import NO_EXECUTE, tolerates
-from podsched.lib.due_times import earliest
+from podsched.lib.due_times import DueTimes
 from podsched.serve.client.cluster import object_patch
 from podsched.term.controllers.controller import Instant, Objects, find
 from podsched.term.controllers.device_pools import (
@@ -62,16 +62,17 @@ class RuleStatuses:
         self._pools = pools
         self._evicted: Counter[str] = Counter()
         """How many pods each rule has evicted in this term, by the rule's uid."""
-        self._due: dict[str, float] = {}
-        """Unix time at which a rule's status is written next."""
+        #: The Unix times at which the statuses of rules are written next.
+        self._due = DueTimes()
 
     def note_rule(
         self, key: str, old: DeviceTaintRule | None, new: DeviceTaintRule | None, now: Instant
     ) -> None:
         """Note a rule that is new, has changed or is gone."""
-        self._due.pop(key, None)
-        if new is not None:
-            self._due[key] = now.wall
+        if new is None:
+            self._due.discard(key)
+        else:
+            self._due.set(key, now.wall)
         if old is not None and (new is None or old.metadata.uid != new.metadata.uid):
             self._evicted.pop(old.metadata.uid, None)
 
@@ -84,16 +85,14 @@ class RuleStatuses:
         """Write the statuses of rules after PERIOD, so that one write covers many pods."""
         for rule in evicting_rules(self._objects):
             if rule.metadata.uid in rules:
-                self._due.setdefault(rule.metadata.name, now.wall + PERIOD)
+                self._due.advance(rule.metadata.name, now.wall + PERIOD)
 
     def work(self, now: Instant) -> float | None:
         """Write the statuses that are due; return when the next one is (monotonic)."""
-        for name, at in list(self._due.items()):
-            if at <= now.wall:
-                del self._due[name]
-                with self._writes.skipping("DeviceTaintRule", name):
-                    self._write(name, now)
-        due = earliest(*self._due.values())
+        for name, _ in self._due.pop_due(now.wall):
+            with self._writes.skipping("DeviceTaintRule", name):
+                self._write(name, now)
+        due = self._due.next_time()
         return None if due is None else now.monotonic + max(0.0, due - now.wall)
 
     def _write(self, name: str, now: Instant) -> None:
@@ -104,13 +103,13 @@ class RuleStatuses:
         if before is not None and before.observed_generation == rule.metadata.generation:
             written = seconds_of(before.last_transition_time)
             if now.wall - written < PERIOD:
-                self._due[name] = written + PERIOD
+                self._due.set(name, written + PERIOD)
                 return
         effects = self._effects(rule)
         condition = new_condition(rule, effects, self._evicted[rule.metadata.uid], now.wall)
         if condition is not None:
             patch = status_patch(rule, condition)
-            self._writes.send(name, patch, partial(self._due.update, {name: 0.0}))
+            self._writes.send(name, patch, partial(self._due.set, name, 0.0))
 
     def _effects(self, rule: DeviceTaintRule) -> Effects:
         """Count what a rule selects, and the pods that it evicts or would evict."""

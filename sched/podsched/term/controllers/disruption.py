@@ -33,6 +33,7 @@ from podsched.api.objects import (
     StatefulSet,
 )
 from podsched.api.owners import SCALED_KINDS, controller_of, owner_kind
+from podsched.lib.due_times import DueTimes, earliest
 from podsched.lib.groups import Groups
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects, QueueController, Ref, find
@@ -73,8 +74,8 @@ class DisruptionController(QueueController):
         #: The other way round, to forget what a budget asks for no more.
         self._asked = Groups[str, Ref, None]()
         self._uncounted = PodPass(objects, writes, self._count)
-        self._rechecks: dict[str, float] = {}
-        """Unix time at which a budget's status changes without an event."""
+        #: The Unix times at which the status of budgets changes without an event.
+        self._rechecks = DueTimes()
 
     @property
     def ignores_bare_pods(self) -> bool:
@@ -95,17 +96,13 @@ class DisruptionController(QueueController):
             self._queue.update(Ref(_BUDGET, key) for key in asking)
 
     def work(self, now: Instant) -> float | None:
-        for key, at in list(self._rechecks.items()):
-            if at <= now.wall:
-                del self._rechecks[key]
-                self._queue.add(Ref(_BUDGET, key))
+        self._queue.update(Ref(_BUDGET, key) for key, _ in self._rechecks.pop_due(now.wall))
         self._queue.update(Ref(_BUDGET, key) for key in self._uncounted.go_on(_MOST_PODS))
         due = super().work(now)
         if self._uncounted:
             return now.monotonic
-        if due is not None or not self._rechecks:
-            return due
-        return now.monotonic + max(0.0, min(self._rechecks.values()) - now.wall)
+        at = self._rechecks.next_time()
+        return due if at is None else earliest(due, now.monotonic + max(0.0, at - now.wall))
 
     def _examine(self, ref: Ref, now: Instant) -> None:
         key = ref.key
@@ -119,7 +116,7 @@ class DisruptionController(QueueController):
             return
         status, recheck = new_status(budget, counts, partial(self._scale, key), now.wall)
         if recheck is not None:
-            self._rechecks[key] = recheck
+            self._rechecks.set(key, recheck)
         patch = status_patch(budget, status)
         if patch is not None:
             self._writes.send(key, patch, self._queue.adder(ref))
@@ -184,7 +181,7 @@ class DisruptionController(QueueController):
         budgets = self._budgets.setdefault(namespace, SelectorIndex())
         if not isinstance(budget, PodDisruptionBudget):
             budgets.remove(key)
-            self._rechecks.pop(key, None)
+            self._rechecks.discard(key)
             self._uncounted.discard(key)
             if not budgets.items:
                 del self._budgets[namespace]
