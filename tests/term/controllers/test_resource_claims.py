@@ -8,6 +8,7 @@ import pytest
 
 from podsched.api.device_claims import CLAIM_FINALIZER, POD_CLAIM_NAME
 from podsched.api.objects import Pod, ResourceClaim, ResourceClaimTemplate
+from podsched.api.owners import add_controller
 from podsched.serve.client.errors import Invalid, Unavailable
 from podsched.term.controllers.resource_claims import IDLE, ResourceClaimController
 from podsched.term.controllers.write_queues import AbsentObject
@@ -167,6 +168,20 @@ def test_a_name_that_another_claim_has_is_not_used(world: ControllerWorld) -> No
     world.settle()
     assert named(world)["c"] != name
     assert len(claims(world)) == 2
+
+
+def test_a_claim_of_another_namespace_that_names_a_pod_as_its_owner_is_not_its_claim(
+    world: ControllerWorld,
+) -> None:
+    stranger = ResourceClaim()
+    stranger.metadata.name, stranger.metadata.namespace = "stranger", "other"
+    stranger.metadata.annotations[POD_CLAIM_NAME] = "c"
+    add_controller(stranger.metadata, pod())
+    world.put(stranger)
+    world.put(template())
+    world.put(pod())
+    world.settle()
+    assert named(world)["c"].startswith("p-c-")
 
 
 def test_a_generated_claim_that_is_deleted_is_made_again(world: ControllerWorld) -> None:

@@ -164,7 +164,10 @@ class ResourceClaimController(QueueController):
             return name
         for owned in self._index.owned[kind].of(owner.metadata.uid):
             claim = find(self._objects, ResourceClaim, owned)
-            if claim is not None and claim.metadata.annotations.get(POD_CLAIM_NAME) == ref.name:
+            # One of another namespace may name the owner, too.
+            if claim is None or claim.metadata.namespace != namespace:
+                continue
+            if claim.metadata.annotations.get(POD_CLAIM_NAME) == ref.name:
                 return claim.metadata.name
         wanted = f"{namespace}/{ref.resource_claim_template_name}"
         template = find(self._objects, ResourceClaimTemplate, wanted)
