@@ -410,6 +410,30 @@ async def test_an_owner_that_could_not_be_asked_for_is_asked_for_again(
     assert not term.cluster.objects("ConfigMap")
 
 
+async def test_an_object_that_gets_another_owner_at_the_last_moment_is_kept(
+    term: Term, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was deleted and what was changed before that come by two streams, in any order."""
+    gone, other = ReplicaSet(), web("other")
+    gone.metadata.uid = "gone"
+    kept = settings_of(gone)
+    kept.metadata.uid = "kept"
+    term.cluster.create(other)
+
+    async def adopted(kind: str, name: str, namespace: str = "") -> Node:
+        reference = kept.metadata.owner_references[0]
+        reference.name, reference.uid = "other", owner.metadata.uid
+        term.cluster.update(kept)
+        raise NotFound("it is gone")
+
+    owner = term.cluster.object("ReplicaSet", "default/other")
+    monkeypatch.setattr(term.cluster, "get", adopted)
+    term.cluster.create(kept)
+    await asyncio.sleep(5)
+    [left] = term.cluster.objects("ConfigMap")
+    assert left.metadata.owner_references[0].name == "other"
+
+
 async def test_a_namespace_goes_with_all_that_is_in_it(term: Term) -> None:
     namespace = Namespace()
     namespace.metadata.name = "default"

@@ -130,6 +130,8 @@ class GarbageCollector(QueueController):
             policy = "Foreground"
             self._open_circle(ref, item)
         request = object_deletion(item, policy)
+        # A later version may have another owner.
+        request.preconditions.resource_version = int(metadata.resource_version or 0)
         self._writes.send(ref.key, request, self._queue.adder(ref), without=absent)
 
     def _open_circle(self, ref: Ref, item: AnyObject) -> None:
