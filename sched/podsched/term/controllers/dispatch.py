@@ -66,11 +66,7 @@ class Dispatch:
                 told = concerned
                 if kind == "Pod" and self._stays_bare(event):
                     told = [one for one in concerned if not one.ignores_bare_pods]
-                for controller in told:
-                    try:
-                        controller.changed(event, now)
-                    except Exception as error:
-                        self._skip(controller.name, kind, key, error)
+                self._tell(told, event, now)
 
     def pass_on(self, events: Iterable[Event], now: Instant) -> None:
         """Pass events to the controllers of their kinds."""
@@ -84,11 +80,14 @@ class Dispatch:
             else:
                 # Which controllers ignore bare pods may change with any other event.
                 concerned_by_bare = None
-            for controller in controllers:
-                try:
-                    controller.changed(event, now)
-                except Exception as error:
-                    self._skip(controller.name, event.kind, event.key, error)
+            self._tell(controllers, event, now)
+
+    def _tell(self, controllers: Iterable[Controller], event: Event, now: Instant) -> None:
+        for controller in controllers:
+            try:
+                controller.changed(event, now)
+            except Exception as error:
+                self._skip(controller.name, event.kind, event.key, error)
 
     def _stays_bare(self, event: Event) -> bool:
         """Whether a bare pod is new, or has changed and is the same pod, still bare."""

@@ -78,10 +78,9 @@ class TimedEvictions:
 
     def cancel(self, key: str, pod: Pod) -> None:
         """Cancel the eviction of a pod, if it has one."""
-        self._sent.discard(key)
-        self._due.discard(key)
-        leaving = self._leaving.pop(key, None)
-        if leaving is not None and leaving.uid == pod.metadata.uid:
+        at = self.time_of(key, pod)
+        self.forget_terminating(key)
+        if at is not None:
             self._writes.cancel_eviction(key)
             self._record(pod, self._notices.cancelling.format(key))
 
