@@ -10,7 +10,9 @@ import pytest
 
 from podsched.serve.client import channels
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import OutcomeUnknown, ServerBug, Unavailable
+from podsched.serve.client.errors import OutcomeUnknown, ServerBug, TooManyRequests, Unavailable
+from podsched.serve.server.errors import too_many_requests
+from podsched.serve.server.status import details
 from podsched.v1 import api_pb2 as v1
 
 pytestmark = pytest.mark.looptime
@@ -21,7 +23,7 @@ BROKEN = (grpc.StatusCode.UNAVAILABLE, "Socket closed")
 REFUSED = (grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses")
 BUG = (grpc.StatusCode.INTERNAL, "a bug")
 
-Answer = tuple[grpc.StatusCode, str] | v1.BatchResponse
+Answer = tuple[grpc.StatusCode, str] | grpc.aio.AioRpcError | v1.BatchResponse
 Bind = Callable[..., Any]
 
 
@@ -36,6 +38,8 @@ class Channel:
             answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
             if isinstance(answer, v1.BatchResponse):
                 return answer.SerializeToString()
+            if isinstance(answer, grpc.aio.AioRpcError):
+                raise answer
             nothing = grpc.aio.Metadata()
             raise grpc.aio.AioRpcError(answer[0], nothing, nothing, answer[1])
 
@@ -86,3 +90,13 @@ async def test_an_item_stays_in_doubt_if_the_store_is_away_at_its_repetition(bin
 async def test_the_stores_answer_to_a_repetition_ends_the_doubt(bind: Bind) -> None:
     (result,) = await bind(BROKEN, item(5, "NOT_FOUND"))
     assert result.reason == "NOT_FOUND"
+
+
+async def test_a_call_says_when_to_try_again_whatever_came_before(bind: Bind) -> None:
+    busy, nothing = too_many_requests("calm down", 60.0), grpc.aio.Metadata()
+    trailer = grpc.aio.Metadata(("grpc-status-details-bin", details(busy, "request-1")))
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+    refusal = grpc.aio.AioRpcError(code, nothing, trailer, busy.message)
+    with pytest.raises(TooManyRequests, match="before that: failed to connect") as raised:
+        await bind(REFUSED, refusal)
+    assert (raised.value.retry_after, raised.value.request_id) == (60.0, "request-1")

@@ -181,5 +181,6 @@ def _last(error: ClientError, cause: str, in_doubt: bool) -> ClientError:
     A deadline error alone does not name the cause. in_doubt: an attempt may have been executed.
     """
     if cause and cause != error.message:
-        error = type(error)(f"{error.message}; before that: {cause}", reason=error.reason)
+        error.message = f"{error.message}; before that: {cause}"
+        error.args = (error.message,)
     return errors.in_doubt(error) if in_doubt else error
