@@ -9,7 +9,7 @@ from podsched.api.device_claims import known_claim_names
 from podsched.api.objects import AnyObject, OwnerReference, Pod, PodGroup
 from podsched.api.owners import controller_of
 from podsched.api.pod_groups import group_key
-from podsched.lib.groups import Groups
+from podsched.lib.groups import Grouped, Groups
 from podsched.term.controllers.controller import Ref
 from podsched.term.controllers.workqueue import WorkQueue
 
@@ -32,7 +32,7 @@ class ClaimIndex:
         self.deleted: dict[str, None] = {}
         """The uids of pods and PodGroups that are gone."""
         #: The pods with claims of each PodGroup.
-        self._members = Groups[str, str, None]()
+        self._members = Grouped[str, str, None]()
 
     def changed(self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         if kind == TEMPLATE:
@@ -57,20 +57,14 @@ class ClaimIndex:
                 self.users.drop(claim, key)
             for claim in used:
                 self.users.put(claim, key, None)
-        self._note_member(key, old, new)
+        group = group_key(new) if isinstance(new, Pod) and new.spec.resource_claims else ""
+        self._members.move(key, group or None, None)
         if not isinstance(new, Pod):
             return
         if is_done(new):
             self._enqueue(CLAIM, (*used, *self.owned["Pod"].of(new.metadata.uid)))
         elif new.spec.resource_claims:
             self._queue.add(Ref("Pod", key))
-
-    def _note_member(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
-        """Note which pods with claims a PodGroup has."""
-        if isinstance(old, Pod) and new is None:
-            self._members.drop(group_key(old), key)
-        elif isinstance(new, Pod) and new.spec.resource_claims and group_key(new):
-            self._members.put(group_key(new), key, None)
 
     def _pod_gone(self, key: str, pod: Pod) -> None:
         owned = self.owned["Pod"].of(pod.metadata.uid)
