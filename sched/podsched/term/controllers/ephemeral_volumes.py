@@ -54,8 +54,8 @@ class EphemeralVolumeController(QueueController):
         pod = find(self._objects, Pod, ref.key)
         if pod is None or is_terminating(pod):
             return
-        for volume in ephemeral_volumes(pod):
-            if self._objects.get(_CLAIM, f"{ref.key}-{volume.name}") is None:
+        for claim, volume in zip(_claims_of(pod), ephemeral_volumes(pod), strict=True):
+            if self._objects.get(_CLAIM, claim) is None:
                 self._create(ref, pod, volume)
 
     def _create(self, ref: Ref, pod: Pod, volume: Volume) -> None:
