@@ -30,7 +30,7 @@ from podsched.config.settings import EvaluatorSettings
 from podsched.decide.accelerators.sharding import EvaluationRequest
 from podsched.framework.plugin import CycleState
 from podsched.telemetry.tracing import Tracer
-from support.engine_world import World, node
+from support.engine_world import World
 from support.evaluations import seen
 from support.eventually import eventually
 from support.examples import examples
@@ -220,24 +220,8 @@ def test_an_actor_refuses_calls_of_an_older_term() -> None:
     assert actor.adopt(5, "f") is Adoption.ADOPTED
     assert actor.adopt(4, "f") is Adoption.STALE
     assert actor.sync(4, b"") == StaleTerm(5)
-    assert actor.evaluate(4, 0, (0, ()), b"") == StaleTerm(5)
-    assert actor.evaluate(5, 0, (0, ()), b"") == NotCurrent()
-
-
-def test_a_shard_learns_the_label_values_that_a_request_speaks_of() -> None:
-    world = World(2)
-    actor = EvaluatorActor("f", "evaluator-0", (world.runtime.profile,))
-    actor.adopt(5, "f")
-    encoder = DeltaEncoder(world.cache.columns, lambda node: True)
-    actor.sync(5, dump(encoder.encode()))
-    added = node("another")
-    added.metadata.labels["l"] = "a new value"
-    world.cache.placed.add_node(added)
-    new = int(world.cache.columns.label("l").max())
-    name = world.runtime.scheduler_name
-    request = dump(EvaluationRequest(name, b"", CycleState(), (), ()))
-    actor.evaluate(5, encoder.next_number, encoder.take_values(), request)
-    assert actor.columns.value(new) == "a new value"
+    assert actor.evaluate(4, 0, b"") == StaleTerm(5)
+    assert actor.evaluate(5, 0, b"") == NotCurrent()
 
 
 def test_a_shards_evaluation_is_a_span_of_the_attempt() -> None:
@@ -253,7 +237,7 @@ def test_a_shards_evaluation_is_a_span_of_the_attempt() -> None:
     request = dump(EvaluationRequest(name, b"", CycleState(), plugins, ()))
     attempt = f"00-{'a' * 32}-{'b' * 16}-01"
     for traceparent in ("", attempt):
-        actor.evaluate(5, encoder.next_number, (0, ()), request, traceparent)
+        actor.evaluate(5, encoder.next_number, request, traceparent)
     (run, span) = exporter.get_finished_spans()
     assert span.name == "evaluate shard" and span.parent is not None
     assert f"{span.parent.span_id:x}" == "b" * 16
@@ -273,7 +257,7 @@ def test_a_shard_without_the_last_delta_does_not_answer() -> None:
     while lost is None:
         world.mutate()
         lost = encoder.encode()
-    assert actor.evaluate(5, encoder.next_number, (0, ()), b"") == NotCurrent()
+    assert actor.evaluate(5, encoder.next_number, b"") == NotCurrent()
 
 
 @pytest.mark.parametrize(

@@ -175,11 +175,11 @@ def test_an_actor_tries_nothing_for_an_older_term_or_without_the_last_delta() ->
     world = PreemptionWorld(2)
     actor = EvaluatorActor("f", "evaluator-0", (world.local[0].profile,))
     actor.adopt(5, "f")
-    assert actor.dry_run_rows(4, 0, (0, ()), b"", b"") == StaleTerm(5)
-    assert actor.dry_run_rows(5, 0, (0, ()), b"", b"") == NotCurrent()
+    assert actor.dry_run_rows(4, 0, b"", b"") == StaleTerm(5)
+    assert actor.dry_run_rows(5, 0, b"", b"") == NotCurrent()
     encoder = DeltaEncoder(world.cache.columns, lambda node: True)
     actor.sync(5, dump(encoder.encode()))
-    assert actor.dry_run_rows(5, encoder.next_number + 1, (0, ()), b"", b"") == NotCurrent()
+    assert actor.dry_run_rows(5, encoder.next_number + 1, b"", b"") == NotCurrent()
 
 
 def request(state: CycleState, budgets: tuple[bytes, ...] = ()) -> DryRunRequest:

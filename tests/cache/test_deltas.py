@@ -62,7 +62,7 @@ def facts(columns: Columns, row: int) -> Any:
         {name: amount for name, amount in usage.items() if amount},
         int(columns.allocatable("cpu")[row]),
         int(columns.allowed_pod_number[row]),
-        int(columns.label(ZONE)[row]),
+        columns.value(int(columns.label(ZONE)[row])),
         [(t.key, t.value, t.effect) for t in columns.taints(int(columns.taint_set[row]))],
         dict(columns.used_ports(row)),
         int(columns.counter(QUERY)[row]),
@@ -192,7 +192,6 @@ class DeltasMachine(RuleBasedStateMachine):
 
     @rule()
     def sync(self) -> None:
-        self.columns.label(ZONE)
         for copy in self.copies:
             copy.sync()
         self.synced = True

@@ -99,23 +99,16 @@ class EvaluatorActor:
         }
 
     def evaluate(
-        self,
-        term: int,
-        number: int,
-        values: tuple[int, tuple[str, ...]],
-        request: bytes,
-        traceparent: str = "",
+        self, term: int, number: int, request: bytes, traceparent: str = ""
     ) -> StaleTerm | NotCurrent | PluginFailed | bytes:
         """Filter and score the shard's rows; answer a packed EvaluationResult.
 
-        ``number``: that of the delta that the leader sends next; ``values``: (first id, label
-        values) that the request's state may refer to.
+        ``number``: that of the delta that the leader sends next.
         """
         refusal = self._refusal(term, number)
         if refusal is not None:
             return refusal
         columns = self._decoder.columns
-        columns.node_table.labels.adopt_values(values[0], list(values[1]))
         asked: EvaluationRequest = load(request)
         with self._span(SpanName.SHARD_EVALUATE, traceparent):
             try:
@@ -126,22 +119,15 @@ class EvaluatorActor:
             return pack_result(result, columns.size)
 
     def dry_run_rows(
-        self,
-        term: int,
-        number: int,
-        values: tuple[int, tuple[str, ...]],
-        request: bytes,
-        rows: bytes,
-        traceparent: str = "",
+        self, term: int, number: int, request: bytes, rows: bytes, traceparent: str = ""
     ) -> StaleTerm | NotCurrent | bytes:
         """Try preemption on those of the rows that are the shard's; answer a packed DryRunResult.
 
-        ``number`` and ``values`` as for ``evaluate``.
+        ``number`` as for ``evaluate``.
         """
         refusal = self._refusal(term, number)
         if refusal is not None:
             return refusal
-        self._decoder.columns.node_table.labels.adopt_values(values[0], list(values[1]))
         asked: DryRunRequest = load(request)
         with self._span(SpanName.SHARD_TRY, traceparent):
             runtime = self._runtimes[asked.scheduler_name]

@@ -139,8 +139,8 @@ class ShardSync:
         return None if answer is None else without_rows(load(answer), unsent)
 
     async def _ask(self, method: str, *arguments: Any, timeout: float) -> bytes | None:
-        number, values = self._encoder.next_number, self._encoder.take_values()
-        answer = await self._actor.call(method, number, values, *arguments, timeout=timeout)
+        number = self._encoder.next_number
+        answer = await self._actor.call(method, number, *arguments, timeout=timeout)
         if isinstance(answer, NotCurrent):
             self._start_anew()
         return answer if isinstance(answer, bytes) else None

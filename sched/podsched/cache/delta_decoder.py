@@ -69,7 +69,6 @@ class DeltaDecoder:
             self.columns.remove_node(name)
 
     def _apply_nodes(self, nodes: NodeDelta) -> None:
-        self.columns.node_table.labels.adopt_values(nodes.first_value, list(nodes.values))
         for row, message in nodes.put:
             node = v1.Node.FromString(message)
             if self.columns.row_of(node.metadata.name) is None:

@@ -85,7 +85,6 @@ class DeltaEncoder:
         self.classes = ClassWriter()
         self._sent: dict[int, _SentRow] = {}
         self._number = 0
-        self._values_sent = 0
         self._due: set[int] = set()
         # -1 is before any position of a journal, so the first delta compares all rows.
         self._position = self._start_times = -1
@@ -113,11 +112,10 @@ class DeltaEncoder:
         # Take classes last, because comparing rows assigns class ids.
         classes = self.classes.take()
         forgotten = self.classes.take_forgotten()
-        first, values = self.take_values()
         # The first delta is sent even if it is empty, because it makes the shard drop what it has.
-        if not (writer.changed or classes or forgotten or values) and self._number:
+        if not (writer.changed or classes or forgotten) and self._number:
             return None
-        nodes = NodeDelta(tuple(writer.nodes), tuple(writer.removed_nodes), first, values)
+        nodes = NodeDelta(tuple(writer.nodes), tuple(writer.removed_nodes))
         delta = Delta(self._number, self._columns.size, classes, forgotten, nodes, writer.pods)
         self._number += 1
         return delta
@@ -126,13 +124,6 @@ class DeltaEncoder:
     def next_number(self) -> int:
         """The number that the next delta will have; the shard's must be equal to be current."""
         return self._number
-
-    def take_values(self) -> tuple[int, tuple[str, ...]]:
-        """Return (first id, label values) that the shard needs before it reads a CycleState."""
-        first = self._values_sent
-        values = tuple(self._columns.node_table.labels.values[first:])
-        self._values_sent += len(values)
-        return first, values
 
     def unsent_rows(self, *, with_start_times: bool = False) -> Rows | None:
         """Return the rows, ascending, that may be outdated in the shard; None: possibly all.

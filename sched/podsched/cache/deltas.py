@@ -6,9 +6,8 @@ to pickle: the content of a pod class is sent once, then its id, and pods are pa
 
 Guarantee: after the deltas of one encoder, in order, the shard's columns equal the leader's on the
 shard's nodes (usage, labels, taints, images, ports, counts, and pods with their importance and in
-their order), row by row and with the same ids of label values, so that a CycleState made here can
-be read there. Deltas are numbered; a gap raises ``DeltaGapError`` and the encoder has to
-``restart``.
+their order), row by row, so that a CycleState made here can be read there. Deltas are numbered; a
+gap raises ``DeltaGapError`` and the encoder has to ``restart``.
 
 Non-goals: objects other than nodes and pods, nominations. A shard's ``PodInfo.pod`` is shared by
 all pods of the class: it has the class's namespace, labels, owner and spec, neither name nor
@@ -55,14 +54,11 @@ class ClassContent:
 class NodeDelta:
     """Changes of nodes: ``put`` has (row, serialized node), ``removed`` names of removed nodes.
 
-    The pods of removed nodes are removed as well. ``values`` are the label values whose ids begin
-    at ``first_value``.
+    The pods of removed nodes are removed as well.
     """
 
     put: tuple[tuple[int, bytes], ...] = ()
     removed: tuple[str, ...] = ()
-    first_value: int = 0
-    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

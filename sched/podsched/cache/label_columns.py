@@ -87,21 +87,6 @@ class LabelColumns:
             self.values.append(value)
         return found
 
-    def adopt_values(self, start: int, values: list[str]) -> None:
-        """Give these values the ids from ``start`` on, which they have in another table.
-
-        Ids from ``start`` on that were assigned here are dropped, and so are the columns of labels,
-        which are built again on use.
-        """
-        if self.values[start : start + len(values)] == values:
-            return
-        for own in self.values[start:]:
-            del self._value_ids[own]
-        del self.values[start:]
-        self.values += values
-        self._value_ids.update((value, start + i) for i, value in enumerate(values))
-        self.columns.clear()
-
     def value(self, value_id: int) -> str:
         """Return the value of an id; "" for ABSENT."""
         return self.values[value_id] if value_id >= 0 else ""

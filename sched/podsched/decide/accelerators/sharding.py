@@ -8,8 +8,8 @@
 Requests and results are plain values that can be pickled; transport is done elsewhere.
 
 Guarantee: any split into parts gives the same result as the whole (property test). This requires
-that a part's columns have the leader's rows and label value ids (``cache.deltas``), because plugins
-put arrays over rows into CycleState. The leader counts nominated pods.
+that a part's columns have the leader's rows (``cache.deltas``), because plugins put arrays over
+rows into CycleState. The leader counts nominated pods.
 """
 
 from __future__ import annotations
