@@ -317,6 +317,18 @@ def test_labels_and_values_that_no_node_has_take_no_room() -> None:
     assert columns.node_table.labels.values == []
 
 
+def test_values_that_no_node_has_any_more_take_no_room() -> None:
+    columns = Columns()
+    for number in range(4000):
+        name = f"n{number}"
+        row = columns.add_node(make_node(name, labels={"host": name, "zone": "z"}))
+        assert columns.value(int(columns.label("host")[row])) == name
+        assert columns.label("zone")[row] == columns.value_id("z")
+        if number >= 10:
+            columns.remove_node(f"n{number - 10}")
+    assert len(columns.node_table.labels.values) < 2000
+
+
 def test_a_label_that_a_node_gets_later_is_seen() -> None:
     columns = Columns()
     row = columns.add_node(make_node("a"))

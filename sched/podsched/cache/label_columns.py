@@ -5,7 +5,8 @@ step. A label's column is built on first use from the labels kept for each row, 
 dozens of labels and plugins read a few.
 
 Labels and values that no node has take no memory, however many pods ask for them. Otherwise pods
-with made-up labels would make the leader grow without limit.
+with made-up labels would make the leader grow without limit. Values that no node has any more, such
+as names of hosts, are forgotten with all ids once they are the majority.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ import numpy as np
 
 from podsched.cache.column import Column
 from podsched.framework.nodes import ABSENT, UNKNOWN
+
+#: Values are not forgotten before there are this many.
+_SPARE = 1024
 
 
 class LabelColumns:
@@ -63,6 +67,10 @@ class LabelColumns:
         # Only columns in use: values of other labels are interned when a plugin reads them.
         for key, column in self.columns.items():
             column.array[row] = self._intern(labels[key]) if key in labels else ABSENT
+        if len(self.values) > 2 * sum(self._labelled[key] for key in self.columns) + _SPARE:
+            self.columns.clear()
+            self.values.clear()
+            self._value_ids.clear()
 
     def column(self, key: str) -> Column[np.int32]:
         """Return the value ids of a label; built on first use."""
@@ -77,7 +85,7 @@ class LabelColumns:
         return column
 
     def value_id(self, value: str) -> int:
-        """Return the id of a value; UNKNOWN if no label has had it."""
+        """Return the id of a value; UNKNOWN if it has none."""
         return self._value_ids.get(value, UNKNOWN)
 
     def _intern(self, value: str) -> int:

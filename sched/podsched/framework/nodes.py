@@ -28,7 +28,7 @@ Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 
-#: Value id of a value that no node has ever had; it equals no row's value id.
+#: Value id of a value that no node has; it equals no row's value id.
 UNKNOWN = -2
 #: Value id of an absent label.
 ABSENT = -1
@@ -97,7 +97,8 @@ class NodeColumns(Protocol):
     def value_id(self, value: str) -> int:
         """Return the id of a label value, for comparison with ``label``.
 
-        UNKNOWN for a value that no node has had. Do not keep ids: they differ between processes.
+        An id that no row has, such as UNKNOWN, for a value that no node has. Do not keep ids: they
+        change when nodes do, and differ between processes.
         """
 
     def value(self, value_id: int) -> str: ...
