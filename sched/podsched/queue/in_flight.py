@@ -124,7 +124,8 @@ class InFlight:
         events, since = self.events, flight.position
         best = max(events.ask_per_group(pod, since, group), events.ask_per_pod(pod, since))
         for registration, event, old, new in reversed(flight.named):
-            strategy = _strategy_if_queued(registration, pod)
+            # Its plugin may not have rejected the pod, or be that of another profile.
+            strategy = dict(self._hints.rejecting(pod, event)).get(registration, Strategy.SKIP)
             if strategy > best and self._hints.answers_queue(
                 registration, pod.info, event, old, new
             ):
@@ -224,14 +225,3 @@ class KeptEvents:
             if self._hints.answers_queue(registration, pod.info, event, old, new):
                 return True
         return False
-
-
-def _strategy_if_queued(registration: Registration, pod: QueuedPodInfo) -> Strategy:
-    """Return where the answer Queue would send the pod; SKIP if the plugin did not reject it."""
-    # ``InFlight.record`` does not look at profiles when an event names the pod.
-    if registration.profile != pod.info.cls.scheduler_name:
-        return Strategy.SKIP
-    if registration.plugin in pod.pending_plugins:
-        return Strategy.IMMEDIATELY
-    rejects = registration.plugin in pod.unschedulable_plugins
-    return Strategy.AFTER_BACKOFF if rejects else Strategy.SKIP
