@@ -743,6 +743,22 @@ def test_many_pods_that_no_event_helped_for_five_minutes_are_moved_in_parts(
     assert queue.timeouts.next_wakeup(400.3) is None
 
 
+def test_many_pods_whose_backoff_is_over_are_moved_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timeouts, "AT_ONCE", 2)
+    queue, names = queue_of(), [f"p{number}" for number in range(5)]
+    for name in names:
+        queue.add(pod(name), 1.0)
+    for _ in names:
+        reject(queue, 1.0)
+    moved = []
+    while queue.timeouts.next_wakeup(100.0) == 100.0:
+        queue.timeouts.flush(100.0)
+        moved.append(popped_names(queue, 100.0))
+    assert moved == [["p0", "p1"], ["p2", "p3"], ["p4"]]
+
+
 def test_many_pods_that_an_event_helps_are_moved_in_parts_except_those_that_are_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -20,8 +20,8 @@ BACKOFF_COMPLETE = "BackoffComplete"
 #: Seconds between two checks for pods that have been unschedulable for too long
 #: (``flushUnschedulablePodsLeftover``).
 LEFTOVER_PERIOD = 30.0
-#: Max pods that are moved at once because an event has woken them, or because they have been
-#: unschedulable for too long. Each takes some 12 us, and 100,000 may be due together.
+#: Max pods that are moved at once: those that an event has woken, whose backoff is over, or that
+#: have been unschedulable for too long. Each takes some 12 us, and 100,000 may be due together.
 AT_ONCE = 250
 
 
@@ -68,8 +68,9 @@ class Timeouts:
         self._pending.incoming.report()
 
     def flush(self, now: float) -> None:
-        """Move the pods whose backoff or timeout is over; ``next_wakeup`` says when to call it.
+        """Move pods whose backoff or timeout is over, ``AT_ONCE`` of each.
 
+        ``next_wakeup`` says when to call it, and whether there are more.
         kube-scheduler looks every second instead (``flushBackoffQCompleted``).
         """
         self._move_woken(now)
@@ -79,8 +80,8 @@ class Timeouts:
             self._flush_unschedulable_leftover(now)
 
     def flush_backoff_completed(self, now: float) -> int:
-        """Move pods whose backoff is over to activeQ; return their number."""
-        completed = list(self._pending.backoff.pop_completed(now))
+        """Move pods whose backoff is over to activeQ, ``AT_ONCE`` at most; return their number."""
+        completed = list(islice(self._pending.backoff.pop_completed(now), AT_ONCE))
         for pod in completed:
             # It passed PreEnqueue when it entered the backoff queue.
             self._pending.to_active(pod, BACKOFF_COMPLETE, now, pre_enqueue=False)
