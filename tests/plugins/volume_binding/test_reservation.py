@@ -263,6 +263,18 @@ def test_a_volume_stays_reserved_for_the_other_pod_that_shares_the_claim() -> No
     assert made.rejected(made.binding, other) == {}
 
 
+def test_a_volume_stays_reserved_for_a_pod_of_another_profile_that_shares_the_claim() -> None:
+    made = world(claim("c"), claim("d"), volume("v"))
+    others = VolumeBinding(VolumeBindingArgs(), made)
+    first, second, third = made.pod("p", "c"), made.pod("q", "c"), made.pod("r", "d")
+    reserve(made, first, "a")
+    assert made.rejected(others, second) == {} and others.reserve(made.state, second, "a").ok
+    made.binding.unreserve(made.state, first, "a")
+    assert set(made.rejected(made.binding, third)) == {"a", "b"}
+    others.unreserve(made.state, second, "a")
+    assert made.rejected(made.binding, third) == {}
+
+
 @pytest.mark.parametrize("storage", ["local", "dyn"])
 def test_a_claim_that_a_pod_mounts_twice_is_bound_once(storage: str) -> None:
     made = world(claim("c", storage_class=storage), volume("v"), volume("w"))

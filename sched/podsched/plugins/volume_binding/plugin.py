@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -94,6 +95,10 @@ CSI_NODE = "CSINode"
 
 _KINDS = (CLAIM, VOLUME, CLASS, CSI_NODE, CSI_DRIVER, CSI_STORAGE_CAPACITY)
 
+#: By cluster, the reservations of pods whose binding cycle is running, by uid. Pods of several
+#: profiles may share a claim.
+_reserved: Final = WeakKeyDictionary[ClusterView, dict[str, Reservation]]()
+
 
 @dataclass(frozen=True, slots=True)
 class BoundVolume:
@@ -129,8 +134,7 @@ class VolumeBinding:
         self._handle = handle
         self._bind_timeout = float(args.bind_timeout_seconds)
         self._volumes = KnownVolumes()
-        #: The reservations of pods whose binding cycle is running, by uid.
-        self._reserved: dict[str, Reservation] = {}
+        self._reserved = _reserved.setdefault(handle.cluster, {})
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the affinities of bound volumes, or the claims themselves if one is unbound."""
