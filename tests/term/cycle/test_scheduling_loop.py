@@ -123,6 +123,36 @@ async def test_of_many_pods_that_an_event_wakes_the_most_important_comes_first(
         world.check()
 
 
+async def test_so_it_does_if_the_event_comes_while_the_queues_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timeouts, "AT_ONCE", 1)
+    world = world_of_nodes(n1="1")
+    _read_queues_slowly(world)
+    async with world.running():
+        for name, priority in (("a", 0), ("b", 0), ("urgent", 10)):
+            never = {"preemptionPolicy": "Never"}
+            await world.pod_and_wait(name, cpu="2", priority=priority, seconds=5, **never)
+        # The loop reads the queues for this pod.
+        await world.pod_and_wait("big", cpu="5", priority=-1, seconds=0.2)
+        world.node("n2", cpu="2")
+        await asyncio.sleep(5)
+        assert world.nodes_of("a", "b", "urgent") == ["", "", "n2"]
+        world.check()
+
+
+def _read_queues_slowly(world: TermWorld) -> None:
+    """Have the loop take 0.4 s for its look at the queues."""
+    cycle = world.term._admission_cycle
+    refresh = cycle.refresh
+
+    async def slow(now: float) -> None:
+        await refresh(now)
+        await asyncio.sleep(0.4)
+
+    cycle.refresh = slow  # type: ignore[method-assign]
+
+
 async def test_a_deleting_pod_is_skipped_with_an_event() -> None:
     world = world_of_nodes(n1="4")
     world.pod("going")
@@ -258,14 +288,7 @@ async def test_a_loop_that_read_the_queues_slowly_does_not_oversleep_the_end_of_
         return error("books are locked") if len(tried) == 1 else SUCCESS
 
     world.script.on_reserve = flaky
-    cycle = world.term._admission_cycle
-    refresh = cycle.refresh
-
-    async def slow(now: float) -> None:
-        await refresh(now)
-        await asyncio.sleep(0.4)
-
-    cycle.refresh = slow  # type: ignore[method-assign]
+    _read_queues_slowly(world)
     async with world.running():
         world.pod("a")
         await asyncio.sleep(0.9)

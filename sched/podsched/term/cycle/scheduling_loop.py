@@ -286,6 +286,9 @@ class SchedulingLoop(TermPart):
                 await self._admission_cycle.complete(incomplete, now)
             if self._admission_cycle.has_work:
                 await self._admission_cycle.run(now)
+            # An event may have woken more pods meanwhile, and the most important may be among them.
+            if queue.timeouts.is_moving:
+                continue
             with working_on():
                 batch = queue.attempts.pop_batch(
                     now, self._settings.max_batch, may_join=self._may_join_now
