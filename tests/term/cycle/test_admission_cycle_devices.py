@@ -126,14 +126,15 @@ async def test_a_claim_of_several_pods_counts_once_until_the_last_is_gone() -> N
     world = await two_nodes()
     async with world.running():
         world.claim("shared", 2)
-        for name in ("a", "b"):
+        for name in ("a", "b", "c"):
             user(world, name, "shared")
             await asyncio.sleep(1)
-        assert bound(world) == ["a", "b"]
+        assert bound(world) == ["a", "b", "c"]
         assert usage(world, "team") == {"default/gpus": 2}
-        await world.delete_and_wait("a")
-        assert usage(world, "team") == {"default/gpus": 2}
-        await world.delete_and_wait("b")
+        for name in ("a", "b"):
+            await world.delete_and_wait(name)
+            assert usage(world, "team") == {"default/gpus": 2}
+        await world.delete_and_wait("c")
         assert usage(world, "team") == {}
 
 

@@ -172,9 +172,11 @@ class QueuedPods:
         """Count a pod again to which the devices of a shared claim have passed."""
         place = self._places.get(key)
         if place is not None and place.held:
-            self._leave(place)
-            name = self._units[place.unit].local_queue
-            self._places[key] = self._join(place.pod, place.unit, name, held=True)
+            # It must not leave the claim: the devices would pass on to the next pod, without end.
+            unit = self._units[place.unit]
+            self._use(unit, place, -1)
+            place.amounts = self.usage.amounts(place.pod, unit)
+            self._use(unit, place, 1)
 
     def _find(self, key: str, old: _Place | None) -> tuple[PodInfo | None, bool]:
         """Return the pod of a key, and whether it has a node; None if it is in no queue.
@@ -201,19 +203,24 @@ class QueuedPods:
             local = self._cluster.get("LocalQueue", unit.namespace, name)
             # If a LocalQueue changes, all units are made anew.
             unit.move_to(name, "" if local is None else local.spec.cluster_queue)
-        self._books.stale[key] = None
-        amounts: Amounts = {}
+        place = _Place(pod, key, held, {}, unit.queue)
         if not held:
+            self._books.stale[key] = None
             unit.waiting[pod.uid] = pod
             self._devices.wait(pod, key)
         else:
             unit.held[pod.uid] = pod
-            self._running_changed()
-            amounts = self.usage.amounts(pod, unit)
-            if amounts:
-                self.usage.add(unit, amounts, 1)
-                self.leaving[unit.queue] += pod.terminating
-        return _Place(pod, key, held, amounts, unit.queue)
+            place.amounts = self.usage.amounts(pod, unit)
+            self._use(unit, place, 1)
+        return place
+
+    def _use(self, unit: Unit, place: _Place, sign: int) -> None:
+        """Count the quota that a pod with a node uses, or no longer (``sign`` -1)."""
+        self._books.stale[unit.key] = None
+        self._running_changed()
+        if place.amounts:
+            self.usage.add(unit, place.amounts, sign)
+            self.leaving[unit.queue] += sign * place.pod.terminating
 
     def _leave(self, place: _Place, *, released: bool = True) -> None:
         """Remove a pod from its unit, with the quota that it used.
@@ -221,18 +228,14 @@ class QueuedPods:
         ``released``: whether this may help others; False if the pod is counted again at once.
         """
         unit = self._units[place.unit]
-        self._books.stale[unit.key] = None
         if not place.held:
+            self._books.stale[unit.key] = None
             unit.waiting.pop(place.pod.uid, None)
             self._devices.end_wait(place.pod)
             return
         unit.held.pop(place.pod.uid, None)
-        self._running_changed()
         for heir in self._devices.leave(place.pod):
             self._stale_pods[heir] = None
-        if not place.amounts:
-            return
-        self.usage.add(unit, place.amounts, -1)
-        self.leaving[unit.queue] -= place.pod.terminating
-        if released:
+        self._use(unit, place, -1)
+        if place.amounts and released:
             self._books.freed.append((place.queue, place.amounts.keys()))
