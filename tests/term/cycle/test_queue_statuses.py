@@ -303,7 +303,7 @@ class _Patches:
     """What patches objects of a world, unless it is down."""
 
     def __init__(self, world: TermWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.is_down, self.takes = False, 0.0
+        self.is_down, self.store_is_down, self.takes = False, False, 0.0
         self._patch = world.cluster.patch_many
         monkeypatch.setattr(world.cluster, "patch_many", self)
 
@@ -312,19 +312,22 @@ class _Patches:
     ) -> Sequence[api_pb2.BatchResult]:
         if self.is_down:
             raise Unavailable("no server answers")
+        if self.store_is_down:
+            return [api_pb2.BatchResult(code=14, reason="UNAVAILABLE") for _ in patches]
         await asyncio.sleep(self.takes)
         return await self._patch(patches, fence=fence)
 
 
+@pytest.mark.parametrize("down", ["is_down", "store_is_down"])
 async def test_a_status_is_written_once_the_api_is_back_although_nothing_changes_then(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, down: str
 ) -> None:
     world = one_node({"cpu": 1})
     patches = _Patches(world, monkeypatch)
-    patches.is_down = True
+    setattr(patches, down, True)
     async with world.running(seconds=20):
         assert not status(world, "ClusterQueue", "team").conditions
-        patches.is_down = False
+        setattr(patches, down, False)
         await asyncio.sleep(10)
         assert active(world, "ClusterQueue", "team")[0] == "True"
 

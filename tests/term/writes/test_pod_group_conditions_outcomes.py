@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -21,6 +22,7 @@ from podsched.term.writes.pod_group_conditions import (
     RETRY_FOR,
     GroupOutcomes,
     PodGroupConditions,
+    QueueCondition,
 )
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
@@ -48,6 +50,7 @@ class World:
         self.group: PodGroup = group
         self.heard: list[str] = []
         self.sent = 0
+        self.last: api_pb2.PatchRequest | None = None
         #: Why no write succeeds, if none does.
         self.refusal: ClientError | None = None
 
@@ -55,6 +58,7 @@ class World:
         self, patches: Sequence[api_pb2.PatchRequest]
     ) -> Sequence[api_pb2.BatchResult]:
         self.sent += len(patches)
+        self.last = patches[-1]
         if self.refusal is not None:
             raise self.refusal
         return [api_pb2.BatchResult() for _ in patches]
@@ -178,3 +182,25 @@ async def test_an_annotation_is_written_once_the_api_is_back(world: World) -> No
     world.refusal, world.sent = None, 0
     await writing
     assert world.sent == 1
+
+
+@pytest.mark.looptime
+async def test_a_condition_is_written_once_the_api_is_back_beside_those_of_others(
+    world: World,
+) -> None:
+    """It may be a promise, which the next leader has to know."""
+    world.refusal = Unavailable("")
+    said = QueueCondition("podsched.io/StartReserved", TRUE, "Reserved", "it starts soon")
+    world.conditions.write_conditions(world.group, [said])
+    writing = asyncio.create_task(world.write())
+    await asyncio.sleep(RETRY_FOR + 2.5)
+    old = world.state.cache.cluster.list("PodGroup")[0]
+    new = v1.PodGroup.FromString(old.SerializeToString())
+    new.status.conditions.add(type="OfAnother", status=TRUE)
+    world.state.apply(Event(EventType.MODIFIED, "PodGroup", "default/g", old, new), 2.0)
+    world.refusal, world.sent = None, 0
+    await writing
+    assert world.sent == 1
+    assert world.last is not None
+    written = json.loads(world.last.merge_patch)["status"]["conditions"]
+    assert {one["type"] for one in written} == {"podsched.io/StartReserved", "OfAnother"}

@@ -42,9 +42,8 @@ class Server:
         await asyncio.sleep(1)
         if self.faults:
             raise self.faults.pop(0)
-        return [api_pb2.BatchResult(code=9 if self.reason else 0, reason=self.reason)] * len(
-            patches
-        )
+        code = {"": 0, "UNAVAILABLE": 14}.get(self.reason, 9)
+        return [api_pb2.BatchResult(code=code, reason=self.reason)] * len(patches)
 
     def sent(self) -> list[list[str]]:
         return [[patch.name for patch in call] for call in self.calls]
@@ -163,6 +162,31 @@ async def test_repeating_has_a_bound_and_later_patches_are_sent(world: World) ->
     world.writer.submit(patch("b", "1"))
     await asyncio.sleep(5)
     assert world.server.sent()[-1] == ["b"]
+
+
+async def test_a_patch_is_repeated_while_the_server_cannot_reach_its_store(world: World) -> None:
+    world.server.reason = "UNAVAILABLE"
+    world.writer.submit(patch("a", "1"))
+    await asyncio.sleep(1.5)
+    world.server.reason = ""
+    await asyncio.sleep(10)
+    assert world.server.sent() == [["a"]] * 2
+
+
+async def test_a_condition_of_admission_is_repeated_until_the_api_is_back(world: World) -> None:
+    """Nothing else would tell the next leader what it says."""
+    world.server.faults = [Unavailable("no server")] * 100
+    sent = patch("a", "does not fit")
+    sent.conditions.append(v1.PodCondition(type="podsched.io/QueuePlace", message="the first"))
+    world.writer.submit(sent)
+    await asyncio.sleep(3 * RETRY_FOR)
+    world.server.faults.clear()
+    await asyncio.sleep(5)
+    [written] = world.server.calls[-1]
+    assert [condition.message for condition in written.conditions] == ["the first"]
+    tries = len(world.server.calls)
+    await asyncio.sleep(30)
+    assert len(world.server.calls) == tries
 
 
 async def test_a_patch_that_is_repeated_takes_up_what_came_meanwhile(world: World) -> None:

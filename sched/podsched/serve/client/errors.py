@@ -234,6 +234,14 @@ def raise_if_fence_lost(results: Iterable[BatchResult | None]) -> None:
             raise FenceLost(result.message, reason=result.reason)
 
 
+def raise_if_unavailable(results: Sequence[BatchResult]) -> None:
+    """Raise Unavailable if no item of a batch was written, and some for that reason."""
+    failures = [of_result(result) for result in results]
+    away = next((one for one in failures if isinstance(one, Unavailable)), None)
+    if away is not None and None not in failures:
+        raise away
+
+
 def as_result(error: ClientError) -> BatchResult:
     """Return the result of an item whose call failed as a whole; the inverse of ``of_result``."""
     codes = (code for code, cls in _BY_CODE.items() if isinstance(error, cls))

@@ -100,6 +100,12 @@ class Outbox(Generic[T]):
         self._waiting[key] = item if earlier is None else self._merge(earlier, item)
         self._filled.set()
 
+    def put_back(self, key: str, item: T) -> None:
+        """Queue a write again that has just failed; a waiting one is later."""
+        later = self._waiting.get(key)
+        self._waiting[key] = item if later is None else self._merge(item, later)
+        self._filled.set()
+
     def drop(self, key: str) -> None:
         """Remove the key's waiting write, and do not retry one being sent."""
         self._waiting.pop(key, None)

@@ -17,9 +17,8 @@ from podsched.queues.quota import FlavorResource
 from podsched.queues.shares import dominant_share
 from podsched.queues.stored import is_stopped
 from podsched.serve.client.cluster import merge_patch_request
-from podsched.serve.client.errors import ClientError
+from podsched.serve.client.errors import Unavailable, of_result
 from podsched.serve.client.outbox import Outbox
-from podsched.telemetry.logs import get_logger
 from podsched.term.admission.admission import Admission
 from podsched.term.admission.tallies import QueueKey
 from podsched.term.writes.pod_group_conditions import PatchObjects
@@ -31,8 +30,6 @@ from podsched.v1 import objects_pb2 as v1
 PERIOD: Final = 1.0
 _RETRY_FOR: Final = 5.0
 _ACTIVE: Final = "Active"
-
-_log = get_logger("status")
 
 
 class QueueStatuses:
@@ -51,7 +48,7 @@ class QueueStatuses:
         self._wall = wall
         self._wake = wake
         self._outbox: Outbox[api_pb2.PatchRequest] = Outbox(
-            self._send, retry_for=_RETRY_FOR, given_up=self._given_up
+            self._send, self._answered, retry_for=_RETRY_FOR
         )
         self._patch = patch
         self._next = 0.0
@@ -197,13 +194,11 @@ class QueueStatuses:
         condition = set_condition(status, _ACTIVE, value, reason, message, now)
         condition.observed_generation = item.metadata.generation
 
-    def _given_up(self, patches: Sequence[api_pb2.PatchRequest], failure: ClientError) -> None:
-        _log.warning("Could not write queue statuses", queues=len(patches), error=str(failure))
-        # They are made again in the next round: the queues may not change for long.
-        for one in patches:
-            key = f"{one.namespace}/{one.name}".removeprefix("/")
-            self._admission.tallies.changed[QueueKey(one.kind, key)] = None
-        self._wake()
+    def _answered(self, key: str, _: object, result: api_pb2.BatchResult) -> None:
+        if isinstance(of_result(result), Unavailable):
+            # It is made again in the next round: the queue may not change for long.
+            self._admission.tallies.changed[QueueKey(*key.split("/", 1))] = None
+            self._wake()
 
 
 def _set_usage(

@@ -80,12 +80,12 @@ class GroupConditions:
         self, group: PodGroup, wanted: Mapping[str, Wanted]
     ) -> tuple[Callable[[], api_pb2.PatchRequest], int] | None:
         """Return what makes the patch, and the number of this write; None if the group is gone."""
-        known, current = self._known(group), self.current(group)
-        if known is None or current is None:
+        current = self.current(group)
+        if current is None:
             return None
         self._forget_one()
         unseen = self._unseen.setdefault(group.uid, _Unseen(group))
-        now, status = timestamp(self._wall(), whole=True), known.status
+        now = timestamp(self._wall(), whole=True)
         for type_, it in wanted.items():
             if it is not None and it[0] != (current.get(type_) or ("",))[0]:
                 unseen.changed[type_] = now
@@ -93,10 +93,14 @@ class GroupConditions:
         unseen.number += 1
         unseen.sent = unseen.failed = False
         # With copies: the patch is made when it is sent, and later calls change these.
-        patch = partial(
-            _conditions_patch, group, status, dict(unseen.wanted), dict(unseen.changed), now
-        )
+        patch = partial(self._patch, group, dict(unseen.wanted), dict(unseen.changed), now)
         return patch, unseen.number
+
+    def _patch(self, group: PodGroup, *parts: Any) -> api_pb2.PatchRequest:
+        known = self._known(group)
+        # As it is by then: while the API was away for us, others may have changed it.
+        status = v1.PodGroupStatus() if known is None else known.status
+        return _conditions_patch(group, status, *parts)
 
     def answered(self, uid: str, number: int, *, failed: bool = False) -> None:
         """Note that a write of a group has been answered."""

@@ -1,9 +1,9 @@
 """The conditions of PodGroups, written in batches.
 
-They are best effort, like the statuses of pods: a newer condition of a group replaces one that has
-not been sent. One that could not be written is written with the next ones of its group. Annotations
-are repeated once the API is back: nothing else would tell later why a group may not start.
-``GroupOutcomes`` writes two conditions:
+A newer condition of a group replaces one that has not been sent. Conditions and annotations that
+could not be written are repeated until the API is back: nothing else would tell the next leader
+what they say. One that was refused is written with the next ones of its group. ``GroupOutcomes``
+writes two conditions:
 
 ``PodGroupScheduled`` has the outcome of the last attempt, as in kube-scheduler. If it could not be
 written, it is written with the next attempt. If it is True it stays so, unless the group is taken
@@ -52,7 +52,7 @@ from podsched.v1 import api_pb2
 
 #: Max seconds for which a call is repeated after retryable errors.
 RETRY_FOR: Final = 5.0
-#: Seconds before a failed removal of a record is repeated, at first and at most; or an annotation.
+#: Seconds before a failed removal of a record is repeated, at first and at most; or another write.
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 
@@ -73,7 +73,7 @@ class QueueCondition(NamedTuple):
 class _Write(NamedTuple):
     patch: Callable[[], api_pb2.PatchRequest]
     """Makes the patch when it is sent: a later write may have replaced it by then."""
-    number: int
+    number: int = 0
     written: tuple[Written, ...] = ()
 
 
@@ -93,8 +93,8 @@ class PodGroupConditions:
             retry_for=RETRY_FOR,
             merge=lambda earlier, later: later._replace(written=earlier.written + later.written),
         )
-        #: By key in the outbox: what makes the last patch of annotations, until it is answered.
-        self._annotating: dict[str, Callable[[], api_pb2.PatchRequest]] = {}
+        #: By key in the outbox: what makes the last patch, until it is answered.
+        self._last: dict[str, Callable[[], api_pb2.PatchRequest]] = {}
 
     def condition(self, group: PodGroup, type_: str) -> tuple[str, str, str] | None:
         """Return the status, reason and message of a condition, with writes still under way."""
@@ -110,22 +110,22 @@ class PodGroupConditions:
         body = {"metadata": {"annotations": dict(annotations)}}
         # A later write replaces an earlier one of the same annotations, and no other.
         names = ",".join(sorted(annotations))
-        self._annotate(f"{group.uid}/{names}", partial(patch_of, group, body))
+        self._write(f"{group.uid}/{names}", _Write(partial(patch_of, group, body)))
 
     def annotate_pod(self, pod: PodInfo, annotations: Mapping[str, str | None]) -> None:
         """Write annotations of a pod without a PodGroup; None removes one."""
         body = {"metadata": {"annotations": dict(annotations)}}
         patch = merge_patch_request("Pod", pod.namespace, pod.name, body, pod.uid)
-        self._annotate(f"{pod.uid}/annotations", lambda: patch)
+        self._write(f"{pod.uid}/annotations", _Write(lambda: patch))
 
-    def _annotate(self, key: str, patch: Callable[[], api_pb2.PatchRequest]) -> None:
-        self._annotating[key] = patch
-        self._outbox.put(key, _Write(patch, 0))
+    def _write(self, key: str, write: _Write) -> None:
+        self._last[key] = write.patch
+        self._outbox.put(key, write)
 
-    def _annotate_again(self, key: str, write: _Write) -> None:
+    def _write_again(self, key: str, write: _Write) -> None:
         # Unless a later write has replaced it.
-        if self._annotating.get(key) is write.patch:
-            self._outbox.put(key, write)
+        if self._last.get(key) is write.patch:
+            self._outbox.put(key, write._replace(written=()))
 
     def put(
         self, group: PodGroup, wanted: Mapping[str, Wanted], written: Written | None = None
@@ -136,7 +136,7 @@ class PodGroupConditions:
         """
         made = self._conditions.want(group, wanted)
         if made is not None:
-            self._outbox.put(group.uid, _Write(*made, () if written is None else (written,)))
+            self._write(group.uid, _Write(*made, () if written is None else (written,)))
         return made is not None
 
     async def run(self) -> None:
@@ -159,12 +159,12 @@ class PodGroupConditions:
         return results
 
     def _answered(self, key: str, sent: _Write, result: api_pb2.BatchResult) -> None:
-        if self._annotating.get(key) is sent.patch:
+        if self._last.get(key) is sent.patch:
             if isinstance(of_result(result), Unavailable):
                 loop = asyncio.get_running_loop()
-                loop.call_later(_FIRST_PAUSE, self._annotate_again, key, sent)
+                loop.call_later(_FIRST_PAUSE, self._write_again, key, sent)
             else:
-                del self._annotating[key]
+                del self._last[key]
         failed = result.code != StatusCode.OK
         self._conditions.answered(key, sent.number, failed=failed)
         for written in sent.written:

@@ -3,7 +3,8 @@
 A patch that has not been sent is merged with a later one of the same pod: the later one wins for
 the conditions and the nomination that it sets. Best effort, as in kube-scheduler: a patch that is
 refused is dropped, because the next attempt writes a new one; a call that fails with a retryable
-error is repeated for a while.
+error is repeated for a while. Only conditions of admission are repeated until the API is back:
+nothing else would tell the next leader what they say.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from podsched.api.conditions import POD_SCHEDULED
 from podsched.api.reasons import StatusReason
-from podsched.serve.client.errors import ClientError
+from podsched.serve.client.errors import Unavailable, of_result, raise_if_unavailable
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2
@@ -45,7 +47,7 @@ class StatusWriter:
         self._send_patches = send
         self._called = called
         self._outbox: Outbox[api_pb2.PodStatusPatch] = Outbox(
-            self._send, merge=_merged, retry_for=RETRY_FOR, given_up=self._given_up
+            self._send, self._answered, merge=_merged, retry_for=RETRY_FOR
         )
 
     def submit(self, patch: api_pb2.PodStatusPatch) -> None:
@@ -79,11 +81,19 @@ class StatusWriter:
             failed = False
         finally:
             self._called(clock() - began, failed)
+        raise_if_unavailable(results)
         log_refused("Could not write pod statuses", "pods", results)
         return results
 
-    def _given_up(self, patches: Sequence[api_pb2.PodStatusPatch], failure: ClientError) -> None:
-        _log.warning("Could not write pod statuses", pods=len(patches), error=str(failure))
+    def _answered(
+        self, key: str, patch: api_pb2.PodStatusPatch, result: api_pb2.BatchResult
+    ) -> None:
+        kept = [one for one in patch.conditions if one.type != POD_SCHEDULED]
+        if kept and isinstance(of_result(result), Unavailable):
+            again = api_pb2.PodStatusPatch(
+                namespace=patch.namespace, name=patch.name, uid=patch.uid, conditions=kept
+            )
+            self._outbox.put_back(key, again)
 
 
 def log_refused(event: str, unit: str, results: Sequence[api_pb2.BatchResult]) -> None:
