@@ -81,6 +81,20 @@ async def test_an_answer_waits_until_the_decision_for_a_pod_group_is_over() -> N
     assert (await asking).explanation.state == PodState.PENDING
 
 
+@pytest.mark.looptime
+async def test_an_answer_waits_while_the_units_of_queues_are_read() -> None:
+    """Until then some of them are missing."""
+    world = ExplainWorld()
+    world.node("a")
+    world.pod("web", "5")
+    world.state.admission.is_refreshing = True
+    asking = asyncio.create_task(first(explaining(world).answer(question())))
+    await asyncio.sleep(0.05)
+    assert not asking.done()
+    world.state.admission.is_refreshing = False
+    assert (await asking).explanation.state == PodState.PENDING
+
+
 class OneDecision:
     """A decision log of one decision, which gave the pod "web" the node "a"."""
 

@@ -60,6 +60,8 @@ _MOST_MEANWHILE: Final = 2000
 _BINDING_SECONDS: Final = 1.0
 #: Max explanations that wait for their turn.
 _MOST_WAITING: Final = 32
+#: Seconds between two looks whether the queues are read, which may take seconds in all.
+_LOOK_EVERY: Final = 0.01
 
 
 class Explaining:
@@ -112,11 +114,14 @@ class Explaining:
             self._rests_until = ended + (ended - began) * _REST if self._is_wanted() else 0.0
 
     async def _between_decisions(self) -> SchedulingState:
-        """Return the state once no trial is open. Raises Unanswerable."""
+        """Return the state once no trial is open, and queues are read. Raises Unanswerable."""
         while (state := self._state()) is not None:
-            if not state.after_trial.is_open:
+            if state.after_trial.is_open:
+                await state.after_trial.wait()
+            elif state.admission.is_refreshing:
+                await asyncio.sleep(_LOOK_EVERY)
+            else:
                 return state
-            await state.after_trial.wait()
         why = f"replica {self._replica().name} is loading the cluster's state"
         raise Unanswerable(StatusCode.UNAVAILABLE, why)
 

@@ -19,6 +19,16 @@ def test_nothing_is_due_while_there_are_no_queues() -> None:
     assert admission.next_time() is None
 
 
+def test_it_is_known_that_units_are_being_read() -> None:
+    cache = Cache()
+    cache.apply("LocalQueue", None, LocalQueue())
+    _, [pod] = gang("g", 1, 1)
+    cache.apply("Pod", None, pod)
+    admission = Admission(cache, QueuesConfiguration())
+    assert [admission.is_refreshing for _ in admission.refresh(1_000.0)][:1] == [True]
+    assert not admission.is_refreshing
+
+
 def test_a_standby_collects_no_units_although_their_pod_groups_change() -> None:
     cache = Cache()
     admission = Admission(cache, QueuesConfiguration())

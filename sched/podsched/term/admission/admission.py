@@ -74,6 +74,8 @@ class Admission:
         self._states = QueueStates(self.books)
         self.outdated = True
         """Whether everything has to be read from the cache again."""
+        self.is_refreshing = False
+        """Whether ``refresh`` has begun: units may be missing, or have no pods, until it ends."""
         #: Keys of units to refresh in later steps than the counted change.
         self._stale_later: Keys = OrderedDict()
         self.requeuing = Requeuing(cache.cluster, settings.wait_for_pods_ready)
@@ -147,6 +149,11 @@ class Admission:
         The generator has to be exhausted before heads are taken. No trial may be open during a
         step. ``now`` is the monotonic time.
         """
+        self.is_refreshing = True
+        yield from self._refresh(now)
+        self.is_refreshing = False
+
+    def _refresh(self, now: float) -> Iterator[None]:
         self.books.now = now + self.books.epoch
         # An object may change between two steps, so one reading may not be enough.
         while self.outdated:
