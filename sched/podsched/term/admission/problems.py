@@ -39,7 +39,7 @@ class QueueStates:
 
     def __init__(self, books: Books) -> None:
         self._books = books
-        self._of: dict[str, QueueState] = {}
+        self._of: dict[tuple[str, str], QueueState] = {}
 
     def clear(self) -> None:
         """Have them read again, because an object that they depend on has changed."""
@@ -47,9 +47,11 @@ class QueueStates:
 
     def of(self, unit: Unit) -> QueueState:
         """Return the state of a unit's queues."""
-        found = self._of.get(unit.local_queue_key)
+        # If the LocalQueue is made again during a refresh, units may be in another ClusterQueue.
+        queues = unit.local_queue_key, unit.queue
+        found = self._of.get(queues)
         if found is None:
-            found = self._of[unit.local_queue_key] = _queue_state(self._books, unit)
+            found = self._of[queues] = _queue_state(self._books, unit)
         return found
 
 
