@@ -272,10 +272,7 @@ class Admission:
         known += [QueueKey("LocalQueue", object_key(one)) for one in of_namespaces]
         self.tallies.changed |= dict.fromkeys(known)
         if self.gate.active:
-            # A pod that is deleted while it is being bound is only in the cache: it uses quota
-            # until its binding ends.
-            assumed = [held.info.key for held in self.books.cache.held.values()]
-            for key in dict.fromkeys([*cluster.pods, *assumed]):
+            for key in list(cluster.pods):
                 self.pods.count_one(key)
                 yield
         self.pods.usage.settle()
