@@ -96,6 +96,15 @@ def test_a_pod_that_fits_and_was_not_woken_is_found_with_the_event_that_should_h
     assert (missed.pod.key, missed.node_name, missed.event) == ("default/big", "n1", "NodeAdd")
 
 
+def test_no_pod_is_a_missed_one_while_it_is_not_known_which_are_in_queues() -> None:
+    state, auditor = world(deaf=True)
+    told(state, "Pod", pending("big", "3"), 1.0)
+    reject(state, "NodeResourcesFit", 1.0)
+    told(state, "Node", node("n1"), 2.0)
+    state.admission.is_refreshing = True
+    assert auditor.audit() == []
+
+
 def test_a_pod_that_its_hint_has_woken_is_not_a_missed_one() -> None:
     state, auditor = world(deaf=False)
     told(state, "Pod", pending("big", "3"), 1.0)

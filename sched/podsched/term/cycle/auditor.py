@@ -162,7 +162,9 @@ class Auditor:
         # A plugin that returned Pending waits for something that no filter shows.
         if runtime is None or queued.pending_plugins:
             return None
-        if unit_key(pod) in self._state.admission.units:
+        admission = self._state.admission
+        # While queues are read again, their units are not known.
+        if admission.is_refreshing or unit_key(pod) in admission.units:
             return None
         if pod.group:
             return self._look_at_group(runtime, queued, should_stop)
