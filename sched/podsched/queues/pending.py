@@ -256,7 +256,7 @@ class PendingByUsage:
     """The waiting workloads of a ClusterQueue that is ordered by past usage of its LocalQueues.
 
     Past usage changes all the time, so it is compared between the heads of the LocalQueues whenever
-    a head is popped. It has the methods of ``Pending``.
+    a head is popped. Its methods are those of ``Pending``.
     """
 
     def __init__(self, strategy: Strategy, usage: Callable[[str], float]) -> None:
@@ -269,14 +269,6 @@ class PendingByUsage:
     @property
     def sticky(self) -> str | None:
         return next((of.sticky for of in self._of.values() if of.sticky is not None), None)
-
-    @property
-    def active(self) -> dict[str, Workload]:
-        return {key: one for of in self._of.values() for key, one in of.active.items()}
-
-    @property
-    def inadmissible(self) -> dict[str, Workload]:
-        return {key: one for of in self._of.values() for key, one in of.inadmissible.items()}
 
     def push(self, workload: Workload) -> None:
         self.remove(workload.key)

@@ -122,12 +122,8 @@ def _amounts(usage: Mapping[str, Any]) -> dict[str, int]:
 def _rules(case: Case) -> Rules:
     config = case.get("config", {})
     strategies = tuple(FairStrategy(name) for name in config.get("preemptionStrategies", ()))
-    gates = config.get("featureGates", {})
-    return Rules(
-        bool(config.get("fairSharing")),
-        strategies or BOTH,
-        gates.get("RecomputeAssignmentUponPreemptionTargetsOverlap", True),
-    )
+    recompute = gate(case, "RecomputeAssignmentUponPreemptionTargetsOverlap", default=True)
+    return Rules(bool(config.get("fairSharing")), strategies or BOTH, recompute)
 
 
 def _available(case: Case) -> Result:

@@ -70,9 +70,8 @@ class NodeKinds:
             self._version, self._nodes = version, {}
         key = frozenset(flavors)
         if key not in self._nodes:
-            wanted: dict[str, set[str] | None] = {}
-            for level in (level for flavor in key for level in known[flavor].levels):
-                wanted[level] = None
+            levels = (level for flavor in key for level in known[flavor].levels)
+            wanted: dict[str, set[str] | None] = dict.fromkeys(levels)
             for flavor in key:
                 for label, value in known[flavor].labels.items():
                     wanted[label] = (wanted.get(label) or set()) | {value}
