@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from podsched.lib.event_loop import Turn
 from podsched.queues import cycle
 from podsched.term.cycle import unit_reports
 from podsched.term.cycle.queue_statuses import QueueStatuses
+from podsched.term.cycle.unit_endings import UnitEndings
+from podsched.term.cycle.unit_reports import UnitReports
 from support.queues import big_node, bound, cluster_queue, flavor, job, job_and_wait
 from support.term_world import TermWorld
 
@@ -115,6 +118,44 @@ async def test_other_tasks_may_run_after_each_nomination_of_a_head(
     async with world.running(seconds=1):
         first = done.index("nominated")
         assert done[first : first + 6] == ["nominated", "paused"] * 3
+
+
+@pytest.mark.parametrize(
+    ("of", "method", "policy", "quota"),
+    [(UnitReports, "waits", "Hold", 0), (UnitEndings, "_end", "HoldAndDrain", 8)],
+)
+async def test_other_tasks_may_run_after_each_unit_of_a_queue_that_stops(
+    monkeypatch: pytest.MonkeyPatch, of: type, method: str, policy: str, quota: int
+) -> None:
+    """There may be a hundred thousand of them."""
+    handle, give_way, done = getattr(of, method), Turn.give_way, list[str]()
+
+    def handled(*args: Any, **more: Any) -> Any:
+        done.append("handled")
+        return handle(*args, **more)
+
+    async def gave_way(turn: Turn) -> None:
+        done.append("gave way")
+        await give_way(turn)
+
+    monkeypatch.setattr(of, method, handled)
+    monkeypatch.setattr(Turn, "give_way", gave_way)
+    monkeypatch.setattr(Turn, "is_over", property(lambda turn: True))
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": quota})
+    for name in "abc":
+        job(world, name, "team", cpu=1)
+    async with world.running(seconds=5):
+        found = world.cluster.object("ClusterQueue", "team")
+        assert isinstance(found, ClusterQueue)
+        found.spec.stop_policy = policy
+        done.clear()
+        world.cluster.update(found)
+        await asyncio.sleep(5)
+    assert done.count("handled") >= 3
+    assert ("handled", "handled") not in pairwise(done)
 
 
 async def test_a_change_between_two_steps_of_a_refresh_is_not_missed(

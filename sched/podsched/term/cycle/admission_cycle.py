@@ -110,10 +110,10 @@ class AdmissionCycle(TermPart):
             if uids:
                 await self._turn.give_way()
         # After admission, which finds the units that have to be evicted.
-        self._endings.refresh()
+        await self._in_steps(self._endings.refresh())
         await self._in_steps(self._statuses.refresh(now))
         self._backfilling.report()
-        self._unit_reports.refresh()
+        await self._in_steps(self._unit_reports.refresh())
         self._outcomes.forget_gone()
 
     def _gate_all_again(self) -> None:

@@ -10,7 +10,7 @@ Conditions of a unit that is evicted, in order::
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -68,8 +68,12 @@ class UnitEndings(TermPart):
         self._requested: set[str] = set()
         """The uids of pods whose eviction was requested."""
 
-    def refresh(self) -> None:
-        """Evict units that have to end; write the conditions of units whose state has changed."""
+    def refresh(self) -> Iterator[None]:
+        """Evict units that have to end; write the conditions of units whose state has changed.
+
+        In steps of a unit each: a queue that drains may have thousands, and a new leader enters all
+        that wait.
+        """
         endings = self._admission.endings
         # First, because they may be evicted for another reason now.
         for key in take_all(endings.spared):
@@ -77,24 +81,36 @@ class UnitEndings(TermPart):
             group = pod_group(self._cluster, key)
             if group is not None and group.uid:
                 self._conditions.write_conditions(group, self._not_evicted(group))
-        # Not all that are being evicted: a queue that drains may have thousands of them for long.
-        for key in take_all(endings.changed):
-            if (ending := endings.current.get(key)) is not None:
-                self._end(key, ending)
+            yield
+        yield from self._evict_changed()
         for key, ending in take_all(endings.ended).items():
             self._reported.discard(key)
             said = [QueueCondition(QUOTA_RESERVED, FALSE, "PendingEvaluation", ending.message)]
             if ending.reason == PREEMPTED:
                 said.append(QueueCondition(REQUEUED, TRUE, PREEMPTED, ending.message))
             self._report(key, *said, NOT_ADMITTED)
+            yield
         for key in take_all(endings.become_ready):
             message = "All pods reached readiness and the workload is running"
             self._report(key, QueueCondition(PODS_READY, TRUE, "Started", message))
+            yield
         for key in take_all(self._admission.turns.entered):
             self._requeued(key)
+            yield
         places = self._admission.requeuing.places
         for pod, text in take_all(places.unwritten).values():
             self._reports.write_condition(pod, QueueCondition(PLACE, TRUE, "MadeAgain", text))
+            yield
+
+    def _evict_changed(self) -> Iterator[None]:
+        endings = self._admission.endings
+        if changed := take_all(endings.changed):
+            self._requested &= self._state.cache.held.keys()  # The others are gone.
+        # Not all that are being evicted: a queue that drains may have thousands of them for long.
+        for key in changed:
+            if (ending := endings.current.get(key)) is not None:
+                self._end(key, ending)
+            yield
 
     def preempted(
         self, preemptor: Workload, victims: Sequence[Victim], notes: Mapping[str, str]
@@ -165,7 +181,6 @@ class UnitEndings(TermPart):
             if pod.uid not in self._requested and not pod.terminating and pod.uid not in assumed
         ]
         if pods:
-            self._requested &= self._state.cache.held.keys()  # The others are gone.
             self._requested.update(pod.uid for pod in pods)
             evicted = partial(self._evicted, ending)
             evicting = evict_all(self._evict, pods, ending.reason, ending.message, evicted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final
 
 from podsched.api.conditions import FALSE, QUOTA_RESERVED, REASON_UNSCHEDULABLE, TRUE, condition_of
@@ -35,11 +35,12 @@ class UnitReports(TermPart):
         #: or of the pods, that have been told so. They may be made again under their names.
         self._reported: dict[str, tuple[tuple[str, str], Set[str]]] = {}
 
-    def refresh(self) -> None:
-        """Report new problems of units; forget units that are gone."""
+    def refresh(self) -> Iterator[None]:
+        """Report new problems of units, in steps, and forget units that are gone."""
         for key in take_all(self._admission.new_problems):
             if (problem := self._admission.problems.get(key)) is not None:
                 self.waits(key, problem.reason, problem.message)
+            yield
         self.withdraw_unheld()
         drop_gone(self._reported, self._admission.units)
 
