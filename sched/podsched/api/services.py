@@ -49,7 +49,7 @@ def default_service(item: o.Service) -> None:
     spec = item.spec
     for port in spec.ports:
         port.protocol = port.protocol or "TCP"
-        if not port.HasField("target_port"):
+        if port.target_port in ("", "0"):
             port.target_port = str(port.port)
     if spec.session_affinity == "ClientIP":
         client = spec.session_affinity_config.get_or_create_struct("clientIP")

@@ -278,6 +278,20 @@ async def test_a_service_leads_to_a_port_that_a_container_can_have(world: World)
     assert (await world.create("web", ports=[{"port": 80, "targetPort": "http"}])).ports
 
 
+@pytest.mark.parametrize("number", [-1, 65536])
+async def test_a_service_does_not_lead_to_a_port_that_there_is_not(
+    world: World, number: int
+) -> None:
+    refused = await world.create("web", ports=[{"port": 80, "targetPort": number}])
+    reason = "must be between 1 and 65535, inclusive"
+    assert f"spec.ports[0].targetPort: Invalid value: {number}: {reason}" in refused
+
+
+async def test_a_service_leads_to_its_own_port_if_it_says_0(world: World) -> None:
+    [port] = (await world.create("web", ports=[{"port": 80, "targetPort": 0}])).ports
+    assert port.target_port == "80"
+
+
 async def test_a_service_keeps_its_address_when_a_client_leaves_it_out(world: World) -> None:
     before = await world.create("web")
     for fields in ({"cluster_ip": ""}, {"cluster_ip": "", "cluster_ips": []}):

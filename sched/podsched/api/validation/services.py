@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from podsched.api import objects as o
 from podsched.api.names import dns1123_label, dns1123_subdomain, port_name
 from podsched.api.services import (
@@ -62,7 +64,9 @@ def _check_ports(at: Place, spec: o.ServiceSpec) -> None:
                 each("name").once(port.name, names)
         each("port").between(port.port, 1, 65535)
         each("protocol").one_of(port.protocol, ("TCP", "UDP", "SCTP"))
-        if not port.target_port.removeprefix("-").isdecimal():
+        if re.fullmatch("-?[0-9]{1,18}", port.target_port):
+            each("targetPort").between(int(port.target_port), 1, 65535)
+        else:
             each("targetPort").optional_name(port.target_port, port_name)
         each.once(
             (port.protocol, port.port), numbers, {"protocol": port.protocol, "port": port.port}
