@@ -393,3 +393,12 @@ def test_addresses_are_told_in_their_usual_form(address: str, wrong: str) -> Non
     )
     assert len(found) == bool(wrong)
     assert all(wrong in each for each in found)
+
+
+def test_a_class_that_breaks_a_newer_rule_can_lose_a_finalizer() -> None:
+    stored = made("DeviceClass", {"extendedResourceName": "gpu"})
+    assert complaints(stored)
+    stored.metadata.finalizers.append("example.com/hold")
+    freed = deepcopy(stored)
+    del freed.metadata.finalizers[:]
+    assert complaints(freed, stored) == []

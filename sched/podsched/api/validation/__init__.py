@@ -70,12 +70,12 @@ def validate(
     unreadable = validate_storable(message, without=("spec",) if found.name == "Pod" else ())
     if unreadable:
         return at.errors + unreadable
+    if old is not None and not part and _has_same_content(message, old):
+        # A finalizer must be removable, even if a rule is newer than the object.
+        return at.errors
     if old is not None and (check := _RULES.get((found.name, "_replacement"))):
         # In place of both others: what is stored already is checked less.
         check(at, message, old)
-        return at.errors
-    if old is not None and not part and _has_same_content(message, old):
-        # A finalizer must be removable, even if a rule is newer than the object.
         return at.errors
     if check := _RULES.get((found.name, "")):
         check(at, message)
