@@ -64,3 +64,11 @@ async def test_a_watch_does_not_end_within_an_event(
     watch = "/api/v1/namespaces/default/pods?watch=1&timeoutSeconds=1"
     [event] = (await kube.get(watch)).events
     assert event["object"]["metadata"]["name"] == "a"
+
+
+@pytest.mark.parametrize("host", ["http://test", "http://test:6443", "HTTPS://[::1]:6443"])
+async def test_a_request_may_name_the_whole_url(kube: KubeClient, host: str) -> None:
+    """HTTP asks that of each server, although clients send it to proxies."""
+    listed = await kube.get(f"{host}/api/v1/namespaces?limit=1")
+    assert listed.json["kind"] == "NamespaceList"
+    assert (await kube.get(host)).status == 404

@@ -303,6 +303,9 @@ def _request(asked: web.BaseRequest, body: Callable[[], Awaitable[bytes]]) -> Re
     for name, value in lines:
         headers.setdefault(name.lower(), value)
     target = asked.raw_path.encode("utf-8", "surrogateescape").decode("latin-1")
+    if not target.startswith("/"):
+        # http://HOST/PATH: meant for proxies, but every server has to take it (RFC 9112, 3.2.2).
+        target = f"/{target.partition('://')[2].partition('/')[2]}"
     path, _, query = target.partition("?")
     values = query_of(query) if query else {}
     return Request(
