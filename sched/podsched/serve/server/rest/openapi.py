@@ -48,6 +48,11 @@ _V2_DOCUMENT: Final = b"\x0a\x032.0"
 Schema = dict[str, Any]
 
 _TIME: Final[Schema] = {"type": "string", "format": "date-time"}
+#: The members of every object and list that say what it is.
+_TYPE: Final[Mapping[str, Schema]] = {
+    "apiVersion": {"type": "string", "description": "The version of the object's schema."},
+    "kind": {"type": "string", "description": "The kind of the object."},
+}
 #: Schemas of the types of ``kubernetes_fields`` that are no messages.
 _SCALARS: Final[Mapping[str, Schema]] = {
     "int": {"type": "integer"},
@@ -154,11 +159,13 @@ def _item(resource: Resource, verbs: Sequence[str]) -> dict[str, Any]:
 
 
 def _operation(resource: Resource, verb: str) -> dict[str, Any]:
-    schema = _reference(_name(resource))
+    schema = answer = _reference(_name(resource))
+    if verb in ("list", "deletecollection"):
+        answer = _reference(f"{_name(resource)}List")
     found: dict[str, Any] = {
         "x-kubernetes-action": _VERBS[verb][1],
         _GROUP_VERSION_KIND: _group_version_kind(resource),
-        "responses": {"200": {"description": "OK", "content": {JSON: {"schema": schema}}}},
+        "responses": {"200": {"description": "OK", "content": {JSON: {"schema": answer}}}},
     }
     if verb in ("create", "update", "patch"):
         found["parameters"] = [
@@ -187,18 +194,19 @@ def _reference(name: str) -> Schema:
 
 
 def _add_kind(schemas: dict[str, Schema], resource: Resource) -> None:
-    kind = resource.kind
+    kind, name, shown = resource.kind, _name(resource), _group_version_kind(resource)
     schema = _message(kind.message.DESCRIPTOR, schemas)
-    properties = {
-        "apiVersion": {"type": "string", "description": "The version of the object's schema."},
-        "kind": {"type": "string", "description": "The kind of the object."},
-        **resource.show(schema.get("properties", {})),
-    }
-    schemas[_name(resource)] = {
+    schemas[name] = {
         "type": "object",
         "description": f"{kind.name}, as podsched has it.",
-        "properties": properties,
-        _GROUP_VERSION_KIND: [_group_version_kind(resource)],
+        "properties": {**_TYPE, **resource.show(schema.get("properties", {}))},
+        _GROUP_VERSION_KIND: [shown],
+    }
+    items = {"type": "array", "items": _reference(name)}
+    schemas[f"{name}List"] = {
+        "type": "object",
+        "properties": {**_TYPE, "metadata": {"type": "object"}, "items": items},
+        _GROUP_VERSION_KIND: [{**shown, "kind": resource.list_kind}],
     }
 
 
