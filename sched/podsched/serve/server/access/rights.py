@@ -112,12 +112,15 @@ class Rights:
         """Return the uid of a node, "" if it is unknown."""
         return self._pods.uid_of(name) if self._pods is not None else ""
 
+    def permit_path(self, verb: str, path: str) -> bool:
+        """Return whether a verb on a non-resource path is permitted."""
+        return self.everything or path_permitted(self.grants.rules_in(""), verb, path)
+
     def check_path(self, verb: str, path: str) -> None:
         """Raise ApiError PERMISSION_DENIED unless a verb on a non-resource path is permitted."""
-        if self.everything or path_permitted(self.grants.rules_in(""), verb, path):
-            return
-        user = self.identity.user
-        raise errors.not_permitted(f'forbidden: User "{user}" cannot {verb} path "{path}"')
+        if not self.permit_path(verb, path):
+            user = self.identity.user
+            raise errors.not_permitted(f'forbidden: User "{user}" cannot {verb} path "{path}"')
 
     def check_resource(
         self, shown: str, verb: str, group: str, resource: str, namespace: str, name: str = ""

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 from aiohttp import ClientError, HttpVersion11, web
 
@@ -21,7 +21,7 @@ from podsched.serve.server.kubelets.relay import Stream, relay
 from podsched.serve.server.pipeline import Call
 from podsched.serve.server.rest.failures import RestError, bad_request, failure
 from podsched.serve.server.rest.handling import Handler
-from podsched.serve.server.rest.messages import MAX_BODY_BYTES, Answer, Request, Upgrade, query_of
+from podsched.serve.server.rest.messages import MAX_BODY_BYTES, Answer, Request, Upgrade
 from podsched.telemetry.http_protocol import FramingError, Protocol
 from podsched.telemetry.http_server import address_of, certificate_of, connection_of, peer_of
 
@@ -307,7 +307,7 @@ def _request(asked: web.BaseRequest, body: Callable[[], Awaitable[bytes]]) -> Re
         # http://HOST/PATH: meant for proxies, but every server has to take it (RFC 9112, 3.2.2).
         target = f"/{target.partition('://')[2].partition('/')[2]}"
     path, _, query = target.partition("?")
-    values = query_of(query) if query else {}
+    values = parse_qs(query, keep_blank_values=True)
     return Request(
         method=asked.method,
         path=unquote(path),

@@ -19,7 +19,7 @@ from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError, Violation
 from podsched.serve.server.rest.bodies import dry_run
 from podsched.serve.server.rest.checks import deletion_error
-from podsched.serve.server.rest.failures import about, bad_request, failed_options
+from podsched.serve.server.rest.failures import SUCCESS, about, bad_request, failed_options
 from podsched.serve.server.rest.large_bodies import parsed_body
 from podsched.serve.server.rest.media import Form, form_of
 from podsched.serve.server.rest.messages import DRY_RUN, Answer, Request, encode
@@ -162,8 +162,7 @@ class Deleting:
         if kind.answers_deletion or entry.message.metadata.finalizers:
             return self._reading.shown(target, entry, form, request)
         details = {**about(kind, target.name), "uid": entry.message.metadata.uid}
-        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-        return Answer(encode({**status, "details": details}))
+        return Answer(encode({**SUCCESS, "details": details}))
 
     async def delete_collection(self, target: Target, request: Request) -> Answer:
         """Delete the selected objects, and answer with the list of them as they were before."""

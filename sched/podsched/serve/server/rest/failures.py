@@ -50,6 +50,8 @@ _CAUSES: Final = {
     "Internal error": "InternalError",
     "NamespaceTerminating": "NamespaceTerminating",
 }
+#: The ``Status`` of what has succeeded and answers with no object.
+SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 #: Max bytes of a ``Status``: a refused client that does not read takes no more memory.
 _MAX_BYTES: Final = 128 << 10
 _CAUSE: Final = "disruption budget. "

@@ -6,7 +6,6 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import parse_qs
 
 import orjson
 
@@ -99,8 +98,3 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     patient: bool = False
-
-
-def query_of(text: str) -> dict[str, list[str]]:
-    """Parse a query into the values of each name."""
-    return parse_qs(text, keep_blank_values=True)

@@ -21,7 +21,7 @@ from podsched.serve.server.pods import EVICTED
 from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, manager_of, member
 from podsched.serve.server.rest.checks import deletion_error, storage_error, uid_mismatch
 from podsched.serve.server.rest.deleting import options_of
-from podsched.serve.server.rest.failures import RestError, bad_request
+from podsched.serve.server.rest.failures import SUCCESS, RestError, bad_request
 from podsched.serve.server.rest.large_bodies import apart, made_before, parsed_body
 from podsched.serve.server.rest.managers import Manager, managed
 from podsched.serve.server.rest.messages import Answer, Request, encode
@@ -30,13 +30,7 @@ from podsched.serve.server.rest.routes import Target
 from podsched.serve.server.rewriting import Rewrite
 from podsched.v1 import api_pb2 as v1
 
-_SUCCESS: Final = {
-    "kind": "Status",
-    "apiVersion": "v1",
-    "metadata": {},
-    "status": "Success",
-    "code": 201,
-}
+_CREATED: Final = encode({**SUCCESS, "code": 201})
 #: Labels that Kubernetes' admission plugin PodTopologyLabels copies from the node.
 _PLACES: Final = (ZONE, REGION)
 _SCALES: Final = "autoscaling/v1"
@@ -76,7 +70,7 @@ class Subresources:
             )
         except ApiError as error:
             raise _of_binding(target, binding, error) from None
-        return Answer(encode(_SUCCESS), 201)
+        return Answer(_CREATED, 201)
 
     def _places(self, node_name: str) -> dict[str, str]:
         """Return the labels that a pod gets with its node, of the node's topology."""
@@ -106,7 +100,7 @@ class Subresources:
             only_entry(await self._core.pods.evict([evict], None, dry_run=dry_run))
         except ApiError as error:
             raise deletion_error(error) from None
-        return Answer(encode(_SUCCESS), 201)
+        return Answer(_CREATED, 201)
 
     # ------------------------------------------------------------------ scale
 
