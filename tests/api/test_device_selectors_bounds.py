@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import time
+import tracemalloc
 from pathlib import Path
 from random import Random
 
@@ -141,6 +142,27 @@ BOMBS = {
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_no_expression_takes_longer_than_its_cost_permits(bomb: str) -> None:
     run(BOMBS[bomb])
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "lists.range(200000).size() > 0",
+        " && ".join(["lists.range(900).size() > 0"] * 150),
+        f'"{"a" * 4500}".replace("a", "{"b" * 1000}") != ""',
+    ],
+)
+def test_a_selector_does_not_keep_what_it_has_made(expression: str) -> None:
+    """Schedulers keep hundreds of selectors: whoever may create claims took gigabytes."""
+    compile_selector(expression).matches(DEVICE)
+    tracemalloc.start()
+    try:
+        selector = compile_selector(expression)
+        assert selector.matches(DEVICE)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 3 << 20
 
 
 @given(st.integers(0, 2**40), st.booleans())

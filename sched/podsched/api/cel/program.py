@@ -28,13 +28,25 @@ from podsched.api.cel.tree import (
     Node,
     Select,
 )
-from podsched.api.cel.values import NO_OVERLOAD, Failure, Optional, Uint, key_of, keys, type_name
+from podsched.api.cel.values import (
+    NO_OVERLOAD,
+    Failure,
+    Optional,
+    Uint,
+    key_of,
+    keys,
+    size_of,
+    type_name,
+)
 
 _CONVERSIONS = frozenset(
     ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
 )
 _UNSET: Any = object()
 _LIST_COST, _MAP_COST = 10, 30
+#: Size of a result that is kept with a program. ``lists.range`` can make 40 MB, or hundreds of
+#: short lists, and schedulers keep hundreds of programs.
+_MOST_REMEMBERED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,18 +339,20 @@ def _fast_call(call: _Calling, steps: list[_Step]) -> Run | None:
 
 
 def _remembered(call: _Calling, arguments: tuple[Any, ...]) -> Run:
-    """Return the run of a call with constant arguments: made once, costs each time."""
+    """Return the run of a call with constant arguments: made once if small, costs each time."""
     result: Any = _UNSET
     cost = 0
 
     def run(state: State) -> Any:
         nonlocal result, cost
-        if result is _UNSET:
+        found = result
+        if found is _UNSET:
             found = call.apply(state, arguments)
             cost = call.cost(arguments, found)
-            result = found
+            if size_of(found) <= _MOST_REMEMBERED:
+                result = found
         state.charge(cost)
-        return result
+        return found
 
     return run
 
