@@ -71,6 +71,12 @@ TWO = {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}
         ("other keys go", {"m": {"a": 1, "b": 2}}, {"m": {"$retainKeys": ["a"]}}, {"m": {"a": 1}}),
         ("null removes", {"a": 1, "b": 2}, {"a": None}, {"b": 2}),
         (
+            "a list that takes the place of a number has an order",
+            {"a": 1},
+            {"$retainKeys": [], "a": [2, 1], "$setElementOrder/a": [1, 2]},
+            {"a": [1, 2]},
+        ),
+        (
             "a list without key is replaced",
             {"taints": [{"key": "a"}]},
             {"taints": []},

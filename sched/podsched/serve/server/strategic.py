@@ -174,7 +174,9 @@ def _set_order(result: dict[str, Any], name: str, order: Any, current: Mapping[s
     wanted = {key_of(item): place for place, item in enumerate(order)}
     named = sorted((i for i in items if key_of(i) in wanted), key=lambda i: wanted[key_of(i)])
     others = deque(item for item in items if key_of(item) not in wanted)
-    before = {key_of(item): place for place, item in enumerate(current.get(name) or ())}
+    known = current.get(name)
+    listed = known if isinstance(known, list) else ()
+    before = {key_of(item): place for place, item in enumerate(listed)}
     ordered = []
     for item in named:
         # A new item has no place to compare with: the next known one decides.
