@@ -72,8 +72,11 @@ class Checker:
         return result
 
     def _check(self, node: Node) -> Type:
-        found = node.type = self._checks[type(node)](node)
-        self._nodes.append(node)
+        # Macros use their operand twice: checked each time, it would take exponentially long.
+        if node.type is None:
+            node.type = self._checks[type(node)](node)
+            self._nodes.append(node)
+        found: Type = node.type
         return found
 
     def _ident(self, node: Ident) -> Type:

@@ -29,6 +29,8 @@ class Estimator:
 
     def __init__(self, variables: Mapping[str, Declared]) -> None:
         self._sizes = Sizes(variables)
+        #: By the node's ``id``: macros use their operand twice.
+        self._known: dict[int, int] = {}
         self._costs: dict[type[Node], Callable[[Any], int]] = {
             Literal: lambda _: 0,
             Ident: self._ident,
@@ -41,7 +43,10 @@ class Estimator:
 
     def cost(self, node: Node) -> int:
         """Return the most that the expression costs, an unsigned integer of 64 bits."""
-        return self._costs[type(node)](node)
+        known = self._known.get(id(node))
+        if known is None:
+            known = self._known[id(node)] = self._costs[type(node)](node)
+        return known
 
     def _ident(self, node: Ident) -> int:
         local = self._sizes.local(node)

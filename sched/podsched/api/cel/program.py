@@ -65,6 +65,8 @@ class Compiler:
         self._scope = dict(variables)
         self.slots = len(variables)
         self._lazy: dict[int, Run] = {}
+        #: By the node's ``id``: macros use their operand twice.
+        self._made: dict[int, _Step] = {}
         self.patterns = Patterns()
         self._compile: dict[type[Node], Callable[[Any], _Step]] = {
             Literal: lambda node: _constant(node.value),
@@ -91,9 +93,14 @@ class Compiler:
         return self._step(node).run
 
     def _step(self, node: Node) -> _Step:
-        if isinstance(node, Call):
-            return self._compile_call.get(node.function, self._function)(node)
-        return self._compile[type(node)](node)
+        made = self._made.get(id(node))
+        if made is None:
+            if isinstance(node, Call):
+                made = self._compile_call.get(node.function, self._function)(node)
+            else:
+                made = self._compile[type(node)](node)
+            self._made[id(node)] = made
+        return made
 
     def _ident(self, node: Ident) -> _Step:
         if node.constant is not None:
