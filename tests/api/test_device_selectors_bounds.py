@@ -75,6 +75,7 @@ BOMBS = {
     "types that double": grown(60, "[]", "{v: v}", "v60 == v60"),
     "types that double, told": grown(60, "[1]", "{v: v}", "v60 + 1 == 1"),
     "types that stand for types that double": grown(60, "[]", "[] + [{v: v}]", "v60 == []"),
+    "large types side by side": grown(8, "[1]", "{v: v}", f"[{'v8,' * 33_000}].size() > 0"),
     "lists that double": grown(60, "[1]", "v + v", "v60.size() > 0"),
     "strings that double": grown(60, '"aaaaaaaaaa"', "v + v", "v60.size() > 0"),
     "equal trees": grown(60, "[1]", "[v, v]", "v60 == v60"),

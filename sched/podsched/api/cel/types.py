@@ -163,13 +163,14 @@ class Substitutions:
         self._journal.append((variable, self._bound.get(variable)))
         self._bound[variable] = type_
 
-    def _step(self) -> None:
-        self._steps += 1
+    def _step(self, parts: int = 1) -> None:
+        self._steps += parts
         if self._steps > MAX_STEPS:
             raise CompileError("types are too complex")
 
     def _assignable(self, given: Type, wanted: Type) -> bool:
-        self._step()
+        # That two types are equal, or one more general, is seen in all their parts.
+        self._step(max(given.size, wanted.size))
         if wanted.is_variable:
             valid, bound = self._substitutes(given, wanted)
             if valid or bound:

@@ -101,6 +101,10 @@ async def test_a_list_is_answered_with_a_list(kube: KubeClient) -> None:
     of_pod = "#/components/schemas/io.k8s.api.core.v1.Pod"
     assert found["properties"]["items"] == {"type": "array", "items": {"$ref": of_pod}}
     pods = document["paths"]["/api/v1/namespaces/{namespace}/pods"]
-    for method, answered in (("get", f"{of_pod}List"), ("post", of_pod), ("delete", f"{of_pod}List")):
+    for method, answered in (
+        ("get", f"{of_pod}List"),
+        ("post", of_pod),
+        ("delete", f"{of_pod}List"),
+    ):
         content = pods[method]["responses"]["200"]["content"]
         assert content["application/json"]["schema"] == {"$ref": answered}
