@@ -81,13 +81,19 @@ async def test_what_cannot_be_bound_says_why(world: World) -> None:
     ]
 
 
+#: What kube-apiserver puts before whatever its storage says of a binding.
+UNFULFILLED = 'Operation cannot be fulfilled on pods/binding "web"'
+
+
 @pytest.mark.parametrize(
     "answer",
     [
         refusal(504, "Timeout", "request did not complete within requested timeout"),
         refusal(500, "", "rpc error: code = Unavailable desc = etcdserver: request timed out"),
+        refusal(409, "Conflict", f"{UNFULFILLED}: etcdserver: request timed out"),
+        refusal(409, "Conflict", f"{UNFULFILLED}: rpc error: code = Unavailable desc = EOF"),
     ],
-    ids=["kube-apiserver", "etcd"],
+    ids=["kube-apiserver", "etcd", "etcd, to a binding", "connection to etcd, to a binding"],
 )
 async def test_a_binding_that_may_be_done_after_all_says_so(world: World, answer: Answer) -> None:
     world.store.fail(answer, path="/binding", times=100)

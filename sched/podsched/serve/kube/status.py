@@ -47,8 +47,13 @@ _BY_STATUS: Final[Mapping[int, type[ClientError]]] = {
     503: errors.Unavailable,
     504: errors.OutcomeUnknown,
 }
-#: What kube-apiserver says, with status 500 and no reason, if etcd may do a write after all.
-_ETCD_MAY_DO_IT: Final = ("etcdserver: request timed out", "etcdserver: leader changed")
+#: What kube-apiserver says if etcd may do a write after all; the last one if the connection broke.
+#: The status is 500, without a reason. But of a binding, each error of the storage is a Conflict.
+_ETCD_MAY_DO_IT: Final = (
+    "etcdserver: request timed out",
+    "etcdserver: leader changed",
+    "rpc error: code = Unavailable",
+)
 #: Bytes that are shown of an answer that is no Status, such as a proxy's page.
 _MAX_TEXT = 500
 
@@ -71,7 +76,8 @@ def error_of_status(status: Mapping[str, Any], retry_after: float = 0.0) -> Clie
     details = status.get("details") or {}
     message = str(status.get("message") or reason or f"HTTP status {code}")
     cls = _BY_REASON.get(reason) or _BY_STATUS.get(code, errors.ServerBug)
-    if cls is errors.ServerBug and any(said in message for said in _ETCD_MAY_DO_IT):
+    in_doubt = any(said in message for said in _ETCD_MAY_DO_IT)
+    if in_doubt and cls in (errors.ServerBug, errors.Conflict):
         cls = errors.OutcomeUnknown
     error = cls(
         message,
