@@ -91,6 +91,7 @@ EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x"}
         ("cluster", {"server": "https://a", "proxy-url": "http://p"}, "cluster.proxy-url"),
         ("cluster", {"server": "https://a", "certificate-authority": "no"}, "No such file"),
         ("cluster", {"server": "https://a", "certificate-authority-data": "%"}, "is not base64"),
+        ("cluster", {"server": "https://a", "certificate-authority-data": "ä"}, "is not base64"),
         ("cluster", {"server": "https://a", "certificate-authority-data": "eA=="}, "certificates"),
         ("user", {"auth-provider": {"name": "gcp"}}, "user.auth-provider: auth providers were"),
         ("user", {"username": "me", "password": "x"}, "user.username: Kubernetes has no passwords"),

@@ -12,7 +12,6 @@ context, so changed tokens and certificates are not used; it has 48 MB and takes
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import ssl
 import tempfile
@@ -207,7 +206,7 @@ class _Kubeconfig:
             text = "".join(str(data).splitlines())
             try:
                 return base64.b64decode(text, validate=True)
-            except binascii.Error as error:
+            except ValueError as error:  # such as binascii.Error
                 raise _config_error(f"{path}.{name}-data", f"is not base64: {error}") from error
         if file := owner.get(name):
             try:
