@@ -68,6 +68,16 @@ def test_another_object_of_the_informer_ends_the_assumption() -> None:
     assert services.assumed() == []
 
 
+def test_an_object_that_is_deleted_was_last_what_was_assumed_of_it() -> None:
+    cache = Cache()
+    stored, assumed = (v1.ResourceClaim(metadata=v1.ObjectMeta(name="c")) for _ in range(2))
+    assumed.status.allocation.SetInParent()
+    cache.apply("ResourceClaim", None, stored)
+    cache.cluster.assumed("ResourceClaim").assume(assumed)
+    (change,) = cache.apply("ResourceClaim", stored, None).changes
+    assert (change.old, change.new) == (assumed, None)
+
+
 def test_every_assumption_and_restoration_has_a_version_of_its_own() -> None:
     cache, services = cluster_of("s")
     seen = [(services.version, cache.cluster.stamp, cache.cluster.stamp_beside_pods)]

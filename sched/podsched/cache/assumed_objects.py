@@ -100,11 +100,12 @@ class AssumedKind:
         if (namespace, name) in self._assumptions:
             self._make((namespace, name), None)
 
-    def drop_if_outdated(self, namespace: str, name: str) -> None:
-        """Drop the assumption about an object if it does not hold for the informer's object."""
+    def drop_if_outdated(self, namespace: str, name: str) -> Any | None:
+        """Drop and return what is assumed of an object if the informer's object has ended it."""
         if (namespace, name) in self._assumptions and self._holding((namespace, name)) is None:
             # No new version: the object's change has given the kind one.
-            del self._assumptions[namespace, name]
+            return self._assumptions.pop((namespace, name)).assumed
+        return None
 
     def _make(self, name: _Name, assumption: _Assumption | None) -> None:
         change = _Assuming(self, name, assumption)

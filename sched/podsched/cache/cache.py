@@ -184,14 +184,17 @@ def _apply_object(cluster: ClusterState, kind: str, old: Any | None, new: Any | 
         cluster.put(kind, new)
     else:
         cluster.delete(kind, meta.namespace, meta.name)
-    # After the object is replaced, because the assumption is compared with the new object.
-    if (assumed := cluster.assumed_kinds.get(kind)) is not None:
-        assumed.drop_if_outdated(meta.namespace, meta.name)
-    resource = OBJECT_RESOURCES.get(kind)
-    if resource is None:
-        return NOTHING
     if old is None:
         action = ActionType.ADD
     else:
         action = ActionType.DELETE if new is None else ActionType.UPDATE
+    # After the object is replaced, because the assumption is compared with the new object.
+    if (assumed := cluster.assumed_kinds.get(kind)) is not None:
+        dropped = assumed.drop_if_outdated(meta.namespace, meta.name)
+        if new is None and dropped is not None:
+            # As in kube-scheduler: what was assumed of it, such as devices, is free now.
+            old = dropped
+    resource = OBJECT_RESOURCES.get(kind)
+    if resource is None:
+        return NOTHING
     return Applied((Change(ClusterEvent(resource, action), old, new),))

@@ -93,6 +93,28 @@ async def test_a_device_that_is_given_back_goes_to_a_waiting_pod() -> None:
     assert world.devices_of("b") == ["n1/d0"]
 
 
+async def test_a_claim_that_is_deleted_before_its_allocation_is_written_frees_its_device() -> None:
+    world = await a_cluster(n1=["d0"])
+    for name in "ab":
+        world.claim(name)
+    patch_many = world.cluster.patch_many
+
+    async def slow(patches: Any, *, fence: Any) -> Any:
+        if patches[0].name == "a":
+            await asyncio.sleep(2)
+        return await patch_many(patches, fence=fence)
+
+    world.cluster.patch_many = slow  # type: ignore[method-assign]
+    world.user("pa", "a")
+    async with world.running(seconds=0.5):
+        world.user("pb", "b")
+        await asyncio.sleep(0.5)
+        assert world.nodes_of("pa", "pb") == ["", ""]
+        world.cluster.delete("ResourceClaim", "default/a")
+        await asyncio.sleep(20)
+    assert world.nodes_of("pa", "pb") == ["", "n1"]
+
+
 async def test_pods_share_a_claim_on_its_node() -> None:
     world = await a_cluster(n1=["d0"], n2=["d0"], n3=["d0"])
     world.claim("c")
