@@ -121,6 +121,18 @@ async def test_a_pod_that_a_pod_group_would_preempt_is_explained_with_its_own_de
     assert (await asking).explanation.decision.node_name == "a"
 
 
+async def test_a_question_without_a_revision_waits_for_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such as those of a replica's page: on a Kubernetes cluster the wait lists pods."""
+    monkeypatch.setattr(module, "_CATCH_UP_SECONDS", 0.0)
+    monkeypatch.setattr(Seen, "wait_for_revision", lambda *_: asyncio.Event().wait())
+    world = ExplainWorld()
+    world.pod("web", "5")
+    answer = (await first(explaining(world).answer(question()))).explanation
+    assert answer.state == PodState.PENDING
+
+
 async def test_an_unknown_pod_is_not_found() -> None:
     with pytest.raises(Unanswerable, match='pods "web" not found'):
         await first(explaining(ExplainWorld()).answer(question()))

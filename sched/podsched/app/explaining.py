@@ -91,7 +91,8 @@ class Explaining:
             raise Unanswerable(StatusCode.RESOURCE_EXHAUSTED, why)
         self._waiting += 1
         try:
-            await self._catch_up(question.revision)
+            if question.revision:
+                await self._catch_up(question.revision)
             async with self._turn:
                 await asyncio.sleep(self._rests_until - time.monotonic())
                 recorded = await self._recorded(question)
