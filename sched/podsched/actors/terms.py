@@ -19,8 +19,9 @@ from __future__ import annotations
 import enum
 import hashlib
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+from podsched import __version__
 
 
 class Adoption(enum.Enum):
@@ -64,8 +65,4 @@ def fingerprint_of(*parts: Any) -> str:
 
     Processes pickle the same configuration differently: its models hold a set of given fields.
     """
-    try:
-        release = version("podsched")
-    except PackageNotFoundError:
-        release = ""
-    return hashlib.sha256(repr((release, parts)).encode()).hexdigest()
+    return hashlib.sha256(repr((__version__, parts)).encode()).hexdigest()

@@ -40,7 +40,7 @@ from podsched.framework.status import SKIP, SUCCESS, Code, Status, unresolvable,
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.dynamic_resources.claim_binding import ClaimBinding
 from podsched.plugins.dynamic_resources.device_filter import REASON_NOT_AVAILABLE, DeviceFilter
-from podsched.plugins.dynamic_resources.devices import DEVICE_KINDS, KnownDevices
+from podsched.plugins.dynamic_resources.devices import KnownDevices
 from podsched.plugins.dynamic_resources.events import dynamic_resources_events
 from podsched.plugins.dynamic_resources.extended_claims import may_need_devices
 from podsched.plugins.dynamic_resources.extended_reservation import discard
@@ -137,13 +137,10 @@ class DynamicResources:
         if not self._needs.is_concerned(pod, cluster):
             return cluster.version(CLASS)
         self._binding.drop_doubts(cluster)
-        nodes = cluster.nodes
-        versions = (cluster.version(kind) for kind in DEVICE_KINDS)
-        assumed = cluster.assumed(CLAIM).version
         # Claims for extended resources also depend on the nodes' allocatable.
-        of_nodes = nodes.nodes_version if may_need_devices(pod) else nodes.topology_version
+        of_nodes = cluster.nodes.nodes_version if may_need_devices(pod) else 0
         # A search that ran out of time is no result: the next attempt has to continue it.
-        return (assumed, *versions, of_nodes, nodes.size, self._search.unfinished)
+        return self.provided_devices.devices_version(cluster), of_nodes, self._search.unfinished
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Reject the pod while a claim does not exist or is not usable for it."""
