@@ -89,7 +89,6 @@ class LeaderElector:
             identity=identity,
             settings=settings,
             liveness_ttl=self._options.liveness_ttl,
-            race_jitter=self._options.race_jitter,
             coordinated=self._options.coordinated,
             election_timeout=self._options.election_timeout,
         )

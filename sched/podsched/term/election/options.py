@@ -44,5 +44,3 @@ class ElectionOptions:
     lease or liveness key has ended, or its connection broke."""
     coordinated: bool = False
     """Whether the API server appoints the holder (Kubernetes' coordinated leader election)."""
-    race_jitter: float = 0.02
-    """Seconds over which the claims of standbys are spread when the lock becomes free."""
