@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 
 import pytest
 
+from podsched.actors import ray_cluster
 from podsched.actors.term_actors import ActorOptions, ReplicaActors, TermActors
 from podsched.cache.columns import Columns
 from podsched.config.load import default_config
@@ -20,7 +22,9 @@ from support.fake_ray import CountingMetrics, FakeRay
 def imported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of what is imported."""
     names: list[str] = []
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    for name in ("RAY_ADDRESS", *ray_cluster._DRIVER_ENVIRONMENT):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
     monkeypatch.setattr(importlib, "import_module", names.append)
     return names
 
@@ -49,6 +53,19 @@ async def test_ray_is_imported_before_the_race_where_it_will_be_used(
     actors = ReplicaActors(ActorOptions(settings, (), ("127.0.0.1:1",)), CountingMetrics())
     await actors.load(nodes)
     assert imported == expected
+
+
+@pytest.mark.usefixtures("imported")
+async def test_ray_is_imported_with_the_settings_that_it_reads_only_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[str | None] = []
+    read = lambda _: seen.append(os.environ.get("RAY_ENABLE_AUTO_CONNECT"))  # noqa: E731
+    monkeypatch.setattr(importlib, "import_module", read)
+    settings = EvaluatorSettings(evaluator="ray", ray_address="head:6379")
+    actors = ReplicaActors(ActorOptions(settings, (), ("127.0.0.1:1",)), CountingMetrics())
+    await actors.load(0)
+    assert seen == ["0"]
 
 
 async def test_a_standby_that_has_led_does_not_seem_to_evaluate_with_ray() -> None:

@@ -252,15 +252,19 @@ async def _is_open(address: str) -> bool:
     return True
 
 
+def set_driver_environment() -> None:
+    """Set the variables that Ray reads when it is imported."""
+    for name, value in _DRIVER_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+
+
 async def _check_nodes(address: str) -> None:
     """Raise RayUnavailable unless this machine has Ray nodes to join, and all of them answer.
 
     Without a node, ray.init does not raise but ends the process (seen with 2.60). If a node
     hangs, ray.init blocks the process.
     """
-    # Ray reads these variables when it is imported.
-    for name, value in _DRIVER_ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
+    set_driver_environment()
     logging.getLogger("ray").setLevel(logging.ERROR)
     sockets = raylet_sockets()
     if sockets is None or not _is_plain(address):

@@ -15,7 +15,12 @@ from dataclasses import dataclass, field, replace
 from podsched.actors.binder_actor import ApiServers, BinderActor, RayBinder
 from podsched.actors.evaluator_actor import EvaluatorActor
 from podsched.actors.named_actor import NamedActor
-from podsched.actors.ray_cluster import RayCluster, RayMetrics, RayUnavailable
+from podsched.actors.ray_cluster import (
+    RayCluster,
+    RayMetrics,
+    RayUnavailable,
+    set_driver_environment,
+)
 from podsched.actors.ray_evaluator import RayDryRun, RayEvaluator
 from podsched.actors.shard_sync import Shards, ShardSync
 from podsched.cache.columns import Columns
@@ -182,6 +187,7 @@ class ReplicaActors:
         most of that. A leader would miss its keep-alives meanwhile and lose the lock.
         """
         if wants_ray(self._options.settings, nodes) and self._cluster.address:
+            set_driver_environment()
             await asyncio.to_thread(importlib.import_module, "ray")
 
     async def run(self, nodes: Callable[[], int]) -> None:
