@@ -26,3 +26,7 @@ async def test_the_log_tells_that_joining_took_too_long(monkeypatch: pytest.Monk
     monkeypatch.setattr(ray_cluster, "_check_nodes", Mock(side_effect=TimeoutError))
     assert not await ray_cluster.RayCluster("head:6379", 1.0, Mock())._join()
     assert log.warning.call_args.kwargs["error"] == "TimeoutError()"
+
+
+async def test_a_cluster_joined_through_a_ray_client_is_not_taken_for_lost() -> None:
+    assert await ray_cluster._is_open("ray://127.0.0.1:10001")

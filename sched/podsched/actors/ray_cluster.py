@@ -240,9 +240,9 @@ async def _is_open(address: str) -> bool:
 
     This does not ask the head: if it hangs, calls time out, and leaving would not help.
     """
-    host, _, port = address.rpartition(":")
-    if not port.isdigit():
+    if not _is_plain(address):
         return True
+    host, _, port = address.rpartition(":")
     try:
         async with asyncio.timeout(WATCH_PERIOD):
             _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
