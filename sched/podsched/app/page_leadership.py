@@ -67,10 +67,8 @@ def _paused(pause: Lease | None) -> str:
 
 
 def _replica(lease: Lease, holder: str, now: float) -> Replica:
-    about, state = (
-        published(lease),
-        state_of(lease, holder, now - seconds_of(lease.spec.renew_time)),
-    )
+    about = published(lease)
+    state = state_of(lease, holder, now - seconds_of(lease.spec.renew_time))
     term = whole(about.get("term", "")) if state == "leading" else 0
     load = load_of(about.get("load", ""))
     return Replica(lease.spec.holder_identity, state, term, about.get("page", ""), load)

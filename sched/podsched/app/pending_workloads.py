@@ -112,9 +112,8 @@ class PendingWorkloads:
 
     def _in_namespace(self, kind: str, namespace: str) -> Sequence[Entry]:
         entries = self._cache.in_order(KINDS[kind])
-        first, end = (
-            bisect_left(entries, f"{namespace}{after}", key=_key) for after in ("/", _AFTER_SLASH)
-        )
+        first = bisect_left(entries, f"{namespace}/", key=_key)
+        end = bisect_left(entries, f"{namespace}{_AFTER_SLASH}", key=_key)
         return entries[first:end]
 
     def _decoded(self, entries: Sequence[Entry]) -> Iterator[AnyObject]:

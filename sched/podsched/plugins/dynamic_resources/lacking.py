@@ -386,10 +386,8 @@ def _constraints(
             what = f"free devices of the same {constraint.match_attribute}"
             available = max(counts.values(), default=0)
         else:
-            what, available = (
-                f"free devices that differ in {constraint.distinct_attribute}",
-                len(counts),
-            )
+            what = f"free devices that differ in {constraint.distinct_attribute}"
+            available = len(counts)
         yield _Step(f"claim {claim.name}: {what}", wanted, available if enough else wanted)
 
 
