@@ -112,6 +112,7 @@ class Substitutions:
     def __init__(self) -> None:
         self._bound: dict[Type, Type] = {}
         self._journal: list[tuple[Type, Type | None]] = []
+        self._final: dict[Type, Type] = {}
         self._fresh = 0
         self._steps = 0
 
@@ -133,16 +134,26 @@ class Substitutions:
         return False
 
     def apply(self, type_: Type, *, final: bool = False) -> Type:
-        """Return the type with its variables replaced; ``final``: the unknown ones by dyn."""
+        """Return the type with its variables replaced.
+
+        ``final``: the unknown ones by dyn; no variable is bound afterwards.
+        """
         if not type_.has_variables:
             return type_
+        if final and type_ in self._final:
+            return self._final[type_]
         self._step()
-        bound = self._bound.get(type_)
-        if bound is not None:
-            return self.apply(bound, final=final)
-        if type_.is_variable:
-            return DYN if final else type_
-        return Type(type_.name, tuple([self.apply(p, final=final) for p in type_.parameters]))
+        found = self._bound.get(type_)
+        if found is not None:
+            found = self.apply(found, final=final)
+        elif type_.is_variable:
+            found = DYN if final else type_
+        else:
+            parts = [self.apply(p, final=final) for p in type_.parameters]
+            found = Type(type_.name, tuple(parts))
+        if final:
+            self._final[type_] = found
+        return found
 
     def instance(self, types: Sequence[Type]) -> list[Type]:
         """Return the types of an overload with variables of its own."""
