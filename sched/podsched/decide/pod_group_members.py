@@ -126,14 +126,15 @@ class GroupMembers:
         should_stop: ShouldStop,
     ) -> Iterator[None]:
         """Decide for members, add the decisions to the result, and conclude it."""
-        decided = 0
+        decided = end = 0
         while decided < len(members):
-            allowed = self.allowed(members[decided].info)
-            trial.restrict(intersection(placement.node_names, allowed))
-            window = members[decided : decided + _WINDOW]
-            window = window[: self._alike(window, allowed)]
+            # Not for each call of the decider: it ends after each member that fits nowhere.
+            if decided == end:
+                allowed = self.allowed(members[decided].info)
+                trial.restrict(intersection(placement.node_names, allowed))
+                end += self._alike(members[decided : decided + _WINDOW], allowed)
             for decision in self._decider.decide(
-                trial, self._runtime, window, should_stop=should_stop
+                trial, self._runtime, members[decided:end], should_stop=should_stop
             ):
                 decided += 1
                 if not self.add(trial, decision):
