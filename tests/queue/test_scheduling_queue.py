@@ -420,6 +420,26 @@ def test_an_event_can_leave_one_pod_out() -> None:
     assert (queue.place("uid-a"), queue.place("uid-b")) == ("unschedulable", "backoff")
 
 
+class Unread(set[str]):
+    """Uids that are only looked up: there may be thousands, for each of thousands of events."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("all uids are read")
+
+
+def test_the_pods_that_an_event_leaves_out_are_not_read_one_by_one() -> None:
+    queue = queue_of({"Fit": [hint_for(1)]})
+    queue.add(pod("a"), 1.0)
+    queued = queue.attempts.pop(1.0)
+    assert queued is not None
+    queue.attempts.add_unschedulable_if_not_present(queued, 1.0, unschedulable_plugins=["Fit"])
+    for number in (2, 1):  # The first helps no pod.
+        queue.move_all_to_active_or_backoff(
+            NODE_ADD, None, number, 1.0, except_uids=Unread({"uid-a", "uid-b"})
+        )
+    assert queue.place("uid-a") == "unschedulable"
+
+
 def test_the_end_of_an_older_attempt_keeps_the_events_of_a_younger_one() -> None:
     queue = queue_of({"Fit": [hint_for(2)]})
     for name in "ab":
