@@ -912,6 +912,19 @@ async def test_a_term_that_ends_by_itself_decides_for_no_more_pods_of_its_batch(
         assert world.nodes_of("a", "b") == ["n1", ""]
 
 
+async def test_a_pod_that_still_waits_when_a_term_has_ended_by_itself_is_not_bound() -> None:
+    """Nobody would wait for the outcome of its binding."""
+    world = world_of_nodes(n1="4")
+    world.script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), timeout=600.0)
+    async with world.running():
+        await world.pod_and_wait("late")
+        [waiting] = world.state.waiting
+        await world.term.finish()
+        waiting.allow("Script")
+        await asyncio.sleep(1)
+        assert world.nodes_of("late") == [""]
+
+
 @pytest.mark.parametrize("gone", ["p20", "p70", "p139"])
 async def test_a_pod_that_is_gone_after_others_had_their_turn_is_not_decided_on(
     gone: str, monkeypatch: pytest.MonkeyPatch

@@ -147,7 +147,7 @@ class SchedulingLoop(TermPart):
         self._group_starts = GroupStarts(parts, failures, binding, taking_back)
         carrying_out = PodGroupFollowUp(parts, failures, follow_up, self._group_starts, taking_back)
         self._group_cycle = PodGroupCycle(
-            parts, failures, binding, follow_up, carrying_out, taking_back
+            parts, failures, binding, follow_up, carrying_out, self._group_starts, taking_back
         )
         self._queue_statuses = QueueStatuses(
             parts.state.admission,
@@ -223,7 +223,8 @@ class SchedulingLoop(TermPart):
             if all(each.is_idle for each in writers):
                 break
             await asyncio.sleep(_LOOK_EVERY)
-        # Pods may have passed PreBind meanwhile.
+        # Pods may have passed PreBind meanwhile. Later ones would be bound while the tasks end.
+        await self.binding.waiting.stop()
         await self.binding.settled(0.0)
 
     async def run(self) -> None:

@@ -87,6 +87,15 @@ class WaitingCycles(TermPart):
         self._object_patches.start(self._tasks, "patch objects")
         self._creations.start(self._tasks, "create objects")
 
+    async def stop(self) -> None:
+        """End all cycles, as at the end of the term; those that are over go on to Bind."""
+        tasks = [cycle.task for cycle in self._cycles.values()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+            await asyncio.sleep(0)  # ``_ended`` runs in the next round of the loop.
+
     def begin(self, assignment: Assignment, timeouts: dict[str, float]) -> None:
         """Begin the cycle of a pod that cannot be bound at once, in its own task.
 
