@@ -33,6 +33,12 @@ def test_an_admission_counts_at_once_and_is_settled_once() -> None:
     assert settled.sample({}, 0.0, HOUR) == settled
 
 
+def test_a_penalty_does_not_fall_when_a_few_more_pods_of_its_workload_are_admitted() -> None:
+    admitted = History(0.0).admit("a", {"gpu": 6, "cpu": 1000}, HOUR)
+    grown = admitted.admit("a", {"gpu": 1}, HOUR)
+    assert grown.usage({}, 1.0) == pytest.approx(admitted.usage({}, 1.0))
+
+
 def test_usage_is_weighted_by_resource_and_queue() -> None:
     past = History(0.0, {"cpu": 4000.0, "gpu": 2.0})
     assert past.usage({"gpu": 10.0}, 2.0) == pytest.approx((4 + 20) / 2)

@@ -52,8 +52,14 @@ class History:
         return History(max(now, self.sampled_at), consumed)
 
     def admit(self, workload: str, requests: Mapping[str, int], decay: Decay) -> History:
-        """Return the history with the penalty of a workload that has been admitted."""
-        penalty = _times(requests, decay.weight(decay.interval))
+        """Return the history with the penalty of a workload that has been admitted.
+
+        Admitted again, it counts once. With few of its pods, which have failed or come late, its
+        penalty does not fall.
+        """
+        penalty = dict(self.penalties.get(workload, {}))
+        for resource, amount in _times(requests, decay.weight(decay.interval)).items():
+            penalty[resource] = max(amount, penalty.get(resource, 0.0))
         return replace(self, penalties={**self.penalties, workload: penalty})
 
     def usage(self, resource_weights: Mapping[str, float], queue_weight: float) -> float:
