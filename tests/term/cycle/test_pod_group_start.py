@@ -15,9 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.api.objects import Pod, PodGroup
+from podsched.decide.decision import Decision
+from podsched.decide.pod_group_members import GroupMembers
 from podsched.framework.plugin import PermitResult
+from podsched.framework.pod_groups import GroupTrial
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unschedulable
+from podsched.lib.event_loop import Turn
 from podsched.serve.client.errors import Unavailable
 from podsched.term.cycle.admission_cycle import AdmissionCycle
 from podsched.term.cycle.follow_up import FollowUp
@@ -256,6 +260,38 @@ async def test_a_gang_that_gets_the_name_of_one_that_was_being_bound_is_recorded
         await asyncio.sleep(1)
         assert bound(world) == ["c", "d"]
         assert seen == [BEING_BOUND]
+
+
+async def test_failures_of_a_gang_that_is_gone_do_not_count_for_one_that_gets_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refresh = AdmissionCycle.refresh
+
+    async def slowly(cycle: AdmissionCycle, now: float) -> None:
+        await refresh(cycle, now)
+        await asyncio.sleep(0.1)  # Meanwhile the cache is shown what is deleted.
+
+    monkeypatch.setattr(AdmissionCycle, "refresh", slowly)
+    world = world_of_nodes(n1="4")
+    binder = DyingBinder(world)
+    binder.refused = {"b", "d"}
+
+    def act() -> None:
+        if binder.calls == 1:
+            for kind, name in (("Pod", "a"), ("Pod", "b"), ("PodGroup", "g")):
+                world.cluster.delete(kind, f"default/{name}")
+        if binder.calls == 3:
+            binder.refused = set()
+
+    binder.before = act
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(5)
+        gang(world, "c", "d")
+        await asyncio.sleep(5)
+        assert bound(world) == ["c", "d"]
+        assert world.events("c", "PodGroupIncomplete") == []
+        world.check()
 
 
 async def test_a_gang_whose_start_cannot_be_recorded_is_not_bound() -> None:
@@ -729,6 +765,30 @@ async def test_the_next_leader_takes_a_gang_back_that_lost_a_member() -> None:
     async with TermWorld(cluster=first.cluster).running(seconds=0.5) as world:
         assert bound(world) == []
         assert conditions(world) == TAKEN_BACK
+
+
+async def test_a_gang_is_taken_back_whose_last_member_goes_while_it_is_decided_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = world_of_nodes(n1="4")
+    await partly_bound(first, 3)
+    add_decision, going = GroupMembers.add, set("abcd").difference(bound(first))
+
+    def add_and_delete(of: GroupMembers, trial: GroupTrial, decision: Decision) -> bool:
+        if going:
+            first.cluster.delete("Pod", f"default/{going.pop()}")
+        return add_decision(of, trial, decision)
+
+    async def slowly(turn: Turn) -> None:
+        await asyncio.sleep(0.1)
+
+    monkeypatch.setattr(GroupMembers, "add", add_and_delete)
+    monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
+    monkeypatch.setattr(Turn, "give_way", slowly)
+    async with TermWorld(cluster=first.cluster).running(seconds=5) as world:
+        assert bound(world) == []
+        assert conditions(world) == TAKEN_BACK
+        world.check()
 
 
 async def test_a_gang_that_was_bound_whole_is_only_cleared_by_the_next_leader() -> None:

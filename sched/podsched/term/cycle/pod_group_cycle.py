@@ -33,6 +33,7 @@ from podsched.term.cycle.follow_up import FollowUp
 from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.pod_group_deciding import NOTHING, Candidate, GroupDeciding, PoppedGroup
 from podsched.term.cycle.pod_group_follow_up import Attempted, DecidedGroup, PodGroupFollowUp
+from podsched.term.cycle.pod_group_start import GroupStarts
 from podsched.term.cycle.pod_group_taking_back import TakingBack
 from podsched.term.faulty_pods import working_on
 
@@ -54,12 +55,14 @@ class PodGroupCycle(TermPart):
         binding: BindingCycle,
         follow_up: FollowUp,
         carrying_out: PodGroupFollowUp,
+        starts: GroupStarts,
         taking_back: TakingBack,
     ) -> None:
         super().__init__(parts)
         self._failures = failures
         self._binding = binding
         self._follow_up = follow_up
+        self._starts = starts
         self._taking_back = taking_back
         self._carrying_out = carrying_out
         self._deciding = GroupDeciding(parts, follow_up)
@@ -161,8 +164,9 @@ class PodGroupCycle(TermPart):
             return self._attempted
         self._state.queue.attempts.return_unattempted(members, self._clock())
         if group is None:
-            # Else another group that gets its name would not be recorded.
+            # Else a group that gets its name would not be recorded, and would be taken back early.
             self._group_outcomes.binding.discard(key)
+            taking_back.start_ended(key, started=True)
         elif started:
             taking_back.start_ended(key, started=True)
             self._group_outcomes.binding_ended(group, SUCCESS)
@@ -245,6 +249,8 @@ class PodGroupCycle(TermPart):
         of_group = PoppedGroup(runtime, group, members, now)
         attempted = await self._deciding.decide(of_group, scheduled, terms, beside)
         if attempted is None:
+            # A member has gone meanwhile. If it was the last one that a gang lacks, none comes.
+            self._starts.decide_first(key)
             return
         if terms is not None:
             self._attempted = attempted

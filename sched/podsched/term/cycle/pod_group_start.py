@@ -304,8 +304,7 @@ class GroupStarts(TermPart):
             # Only once: the starts that followed one that has failed are given up with it.
             elif key not in self._incomplete:
                 self._taking_back.start_ended(key, started=False)
-                self._incomplete.append(key)
-                self._activator.notify()
+                self.decide_first(key)
         for follower in followers:
             if not started:
                 follower.give_up(error(MESSAGE_TAKEN_BACK))
@@ -328,6 +327,12 @@ class GroupStarts(TermPart):
             else:
                 _log.info("A pod group was being bound when the last term ended", pod_group=key)
                 self._incomplete.append(key)
+
+    def decide_first(self, key: str) -> None:
+        """Have a group decided before any other pod, if it may be partly bound."""
+        if self.is_incomplete(key) and key not in self._incomplete:
+            self._incomplete.append(key)
+            self._activator.notify()
 
     def take_incomplete(self) -> str | None:
         """Remove and return the key of a group to decide before any other pod."""
