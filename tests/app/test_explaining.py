@@ -12,6 +12,7 @@ from podsched.app import explaining as module
 from podsched.app.answering import Unanswerable
 from podsched.app.explaining import Explaining
 from podsched.ask.decisions.rows import DecisionQuery
+from podsched.lib.event_loop import Turn
 from podsched.term.cycle.outcomes import SCHEDULED
 from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsResponse
 from podsched.v1.scheduling_pb2 import (
@@ -77,7 +78,7 @@ async def test_an_answer_waits_until_the_decision_for_a_pod_group_is_over() -> N
         for _ in range(10):
             await asyncio.sleep(0)
         assert not asking.done()
-    world.state.after_trial.trial_ended(pytest.fail)
+    await world.state.after_trial.trial_ended(Turn(), pytest.fail)
     assert (await asking).explanation.state == PodState.PENDING
 
 
@@ -117,7 +118,7 @@ async def test_a_pod_that_a_pod_group_would_preempt_is_explained_with_its_own_de
         for _ in range(10):
             await asyncio.sleep(0)
     world.put(web)
-    world.state.after_trial.trial_ended(pytest.fail)
+    await world.state.after_trial.trial_ended(Turn(), pytest.fail)
     assert (await asking).explanation.decision.node_name == "a"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from podsched.decide.decision import Decision
 from podsched.framework.plugin import PermitResult
 from podsched.framework.status import Code, Status
 from podsched.lib import event_loop
-from podsched.lib.event_loop import ROUND
+from podsched.lib.event_loop import ROUND, Turn
 from podsched.term.after_trial import AfterTrial
 from podsched.term.faulty_pods import PodFault
 from support.term_world import TermWorld, world_of_nodes
@@ -195,7 +196,7 @@ async def test_what_is_done_in_a_trial_waits_for_its_end_in_order() -> None:
         after.do(lambda: done.append(1))
         after.do(lambda: done.append(2))
         assert not done
-    after.trial_ended(pytest.fail)
+    await after.trial_ended(Turn(), pytest.fail)
     after.do(lambda: done.append(3))
     assert done == [1, 2, 3]
 
@@ -206,8 +207,40 @@ async def test_a_task_that_waits_goes_on_when_the_trial_has_ended() -> None:
         waiting = asyncio.create_task(after.wait())
         await asyncio.sleep(1)
         assert not waiting.done()
-    after.trial_ended(pytest.fail)
+    await after.trial_ended(Turn(), pytest.fail)
     await waiting
+
+
+async def test_other_tasks_run_while_much_is_done_that_waited_and_what_they_do_follows_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Turn, "is_over", True)
+    after, done = AfterTrial(), list[str]()
+    with after.others_run():
+        for name in "abc":
+            after.do(partial(done.append, name))
+    ending = asyncio.create_task(after.trial_ended(Turn(), pytest.fail))
+    await asyncio.sleep(0)
+    assert done == ["a"]
+    after.do(lambda: done.append("other"))
+    await ending
+    assert done == [*"abc", "other"]
+
+
+async def test_all_that_waited_is_done_if_the_loop_is_cancelled_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Turn, "is_over", True)
+    after, done = AfterTrial(), list[str]()
+    with after.others_run():
+        for name in "abc":
+            after.do(partial(done.append, name))
+    ending = asyncio.create_task(after.trial_ended(Turn(), pytest.fail))
+    await asyncio.sleep(0)
+    ending.cancel()
+    await asyncio.wait([ending])
+    assert done == [*"abc"]
+    assert not after.is_open
 
 
 async def test_a_bug_in_what_waited_fails_the_term_and_the_rest_is_dropped() -> None:
@@ -215,8 +248,8 @@ async def test_a_bug_in_what_waited_fails_the_term_and_the_rest_is_dropped() -> 
     with after.others_run():
         after.do(lambda: 1 // 0)  # type: ignore[arg-type]
         after.do(lambda: done.append(1))
-    after.trial_ended(faults.append)
-    after.trial_ended(faults.append)
+    await after.trial_ended(Turn(), faults.append)
+    await after.trial_ended(Turn(), faults.append)
     (fault,) = faults
     assert isinstance(fault, PodFault)
     assert isinstance(fault.__cause__, ZeroDivisionError)

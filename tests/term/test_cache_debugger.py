@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from podsched.config.load import default_config
+from podsched.lib.event_loop import Turn
 from podsched.registry import factories
 from podsched.serve.client.informer import Event, EventType
 from podsched.term.cache_debugger import NODES_AT_ONCE, CacheDebugger
@@ -102,7 +103,7 @@ async def test_a_comparison_waits_until_the_decision_for_a_pod_group_is_over() -
             for _ in range(5):
                 await asyncio.sleep(0)
             assert lines == []
-        state.after_trial.trial_ended(pytest.fail)
+        await state.after_trial.trial_ended(Turn(), pytest.fail)
         for _ in range(5):
             await asyncio.sleep(0)
         task.cancel()
@@ -119,5 +120,5 @@ async def test_the_page_shows_nothing_of_the_open_decision_for_a_pod_group(round
         for _ in range(5):
             await asyncio.sleep(0)
         assert not asking.done()
-    state.after_trial.trial_ended(pytest.fail)
+    await state.after_trial.trial_ended(Turn(), pytest.fail)
     assert f"nodes: {NODES_AT_ONCE + 1}\nnode n0: " in await asking

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from podsched.lib.event_loop import Turn
 from podsched.lib.tasks import Changes
 from podsched.term.faulty_pods import working_on
 
@@ -35,17 +36,33 @@ class AfterTrial:
         finally:
             self.is_open = False
 
-    def trial_ended(self, fail: Callable[[Exception], None]) -> None:
-        """Do what waits; ``fail`` gets the exception of the first that raises, as a PodFault."""
+    async def trial_ended(self, turn: Turn, fail: Callable[[Exception], None]) -> None:
+        """Do what waits; ``fail`` gets the exception of the first that raises, as a PodFault.
+
+        Gives way when the turn is over: thousands of events may have come during the trial.
+        """
         try:
+            for _ in range(len(self._waiting)):
+                self._do_next(fail)
+                if turn.is_over:
+                    with self.others_run():
+                        await turn.give_way()
+        finally:
+            # What has come since; all of it, if a term that finishes cancels the loop.
             while self._waiting:
-                with working_on():
-                    self._waiting.popleft()()
+                self._do_next(fail)
+            self._ended.notify()
+
+    def _do_next(self, fail: Callable[[Exception], None]) -> None:
+        if not self._waiting:
+            return  # Another one has failed.
+        try:
+            with working_on():
+                self._waiting.popleft()()
         except Exception as fault:
             # The term ends with it, and the next one builds a new state.
             self._waiting.clear()
             fail(fault)
-        self._ended.notify()
 
     def do(self, act: Callable[[], None]) -> None:
         """Do something now, or after the trial and what already waits for its end."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -78,14 +78,17 @@ class GroupDeciding(TermPart):
         # A gang that is partly bound must not wait for victims to leave.
         is_binding = key in self._group_outcomes.binding
         run = partial(attempt.run, preempts=not is_binding)
-        if not await self._run(popped.runtime, run, lambda: [attempt.result], beside):
-            self._follow_up.return_untried(members)
-            return None
-        result = attempt.result
-        chosen = attempt.chosen if isinstance(attempt, TermsAttempt) else None
-        self._note_terms(result, chosen)
-        self._note(popped, result, began, self._clock(), is_binding=is_binding)
-        return Attempted(result, chosen)
+        async with self._trial():
+            kept = await self._run(popped.runtime, run, lambda: [attempt.result], beside)
+            result = attempt.result
+            chosen = attempt.chosen if isinstance(attempt, TermsAttempt) else None
+            if kept:
+                self._note_terms(result, chosen)
+                self._note(popped, result, began, self._clock(), is_binding=is_binding)
+        if kept:
+            return Attempted(result, chosen)
+        self._follow_up.return_untried(members)
+        return None
 
     async def decide_together(
         self,
@@ -111,28 +114,40 @@ class GroupDeciding(TermPart):
         def outcome() -> Sequence[GroupDecision]:
             return [one.result for one in attempts] if attempt.all_start else []
 
+        async with self._trial():
+            try:
+                kept = await self._run(runtime, attempt.run, outcome, NOTHING)
+            except FenceLost:
+                raise
+            except Exception as bug:
+                # The caller now decides for each unit alone, so that only the one at fault fails.
+                _log.error("A decision for several groups failed", error=repr(bug), exc_info=bug)
+                for queued in flat:
+                    self._decider.discard(queued.info)
+                kept = False
+            results = outcome() if kept else []
+            if not results:
+                self._notes.dropped()
+                return None
+            each = (self._clock() - began) / len(flat)
+            for one, of_unit, result in zip(units, members, results, strict=True):
+                self._note_terms(result, one.terms)
+                ended = began + each * len(of_unit)
+                of_group = PoppedGroup(runtime, one.group, of_unit, popped_at)
+                self._note(of_group, result, began, ended)
+                began = ended
+            return results
+
+    @asynccontextmanager
+    async def _trial(self) -> AsyncIterator[None]:
+        """Do what waits for the end of a trial after the block, which also notes the decision.
+
+        Other tasks run then, and the decision has not seen what they change.
+        """
         try:
-            kept = await self._run(runtime, attempt.run, outcome, NOTHING)
-        except FenceLost:
-            raise
-        except Exception as bug:
-            # The caller now decides for each unit alone, so that only the one at fault fails.
-            _log.error("A decision for several pod groups failed", error=repr(bug), exc_info=bug)
-            for queued in flat:
-                self._decider.discard(queued.info)
-            kept = False
-        results = outcome() if kept else []
-        if not results:
-            self._notes.dropped()
-            return None
-        each = (self._clock() - began) / len(flat)
-        for one, of_unit, result in zip(units, members, results, strict=True):
-            self._note_terms(result, one.terms)
-            ended = began + each * len(of_unit)
-            of_group = PoppedGroup(runtime, one.group, of_unit, popped_at)
-            self._note(of_group, result, began, ended)
-            began = ended
-        return results
+            yield
+        finally:
+            await self._state.after_trial.trial_ended(self._turn, self._tasks.fail)
 
     async def _run(
         self,
@@ -145,18 +160,6 @@ class GroupDeciding(TermPart):
 
         ``results`` returns the decision for each group. Return whether the trial is kept.
         """
-        try:
-            return await self._run_trial(runtime, run, results, beside)
-        finally:
-            self._state.after_trial.trial_ended(self._tasks.fail)
-
-    async def _run_trial(
-        self,
-        runtime: ProfileRuntime,
-        run: Callable[[GroupTrial, ShouldStop], Turns],
-        results: Callable[[], Sequence[GroupDecision]],
-        beside: Beside,
-    ) -> bool:
         # The generator is closed before the trial, because it may have inner trials open.
         with Trial(self._state.cache) as trial, closing(run(trial, self._should_stop)) as steps:
             try:
