@@ -95,6 +95,17 @@ BEING_BOUND = {"PodGroupScheduled": "True", "podsched.io/Binding": "True"}
 TAKEN_BACK = {"PodGroupScheduled": "False"}
 
 
+def refresh_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the cache be shown what others do before a gang is decided for again."""
+    refresh = AdmissionCycle.refresh
+
+    async def slowly(cycle: AdmissionCycle, now: float) -> None:
+        await refresh(cycle, now)
+        await asyncio.sleep(0.1)
+
+    monkeypatch.setattr(AdmissionCycle, "refresh", slowly)
+
+
 async def partly_bound(world: TermWorld, count: int) -> None:
     """Run a term that dies in the middle of the bindings of gang g, of members a, b, c, d."""
     binder = DyingBinder(world)
@@ -241,7 +252,11 @@ async def test_nothing_of_a_start_that_is_over_waits_for_the_garbage_collector()
             gc.enable()
 
 
-async def test_a_gang_that_gets_the_name_of_one_that_was_being_bound_is_recorded_too() -> None:
+@pytest.mark.parametrize("after", [0, 5])
+async def test_a_gang_that_gets_the_name_of_one_that_was_being_bound_is_recorded_too(
+    after: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refresh_slowly(monkeypatch)
     world = world_of_nodes(n1="4")
     binder = DyingBinder(world)
 
@@ -249,15 +264,17 @@ async def test_a_gang_that_gets_the_name_of_one_that_was_being_bound_is_recorded
         binder.before = lambda: None
         for kind, name in (("Pod", "a"), ("Pod", "b"), ("PodGroup", "g")):
             world.cluster.delete(kind, f"default/{name}")
+        asyncio.get_running_loop().call_later(after, make_again)
 
-    binder.before = delete
-    async with world.running():
-        gang(world, "a", "b")
-        await asyncio.sleep(5)
-        seen = list[dict[str, str]]()
+    def make_again() -> None:
         binder.before = lambda: seen.append(conditions(world))
         gang(world, "c", "d")
-        await asyncio.sleep(1)
+
+    binder.before = delete
+    seen = list[dict[str, str]]()
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(6)
         assert bound(world) == ["c", "d"]
         assert seen == [BEING_BOUND]
 
@@ -265,13 +282,7 @@ async def test_a_gang_that_gets_the_name_of_one_that_was_being_bound_is_recorded
 async def test_failures_of_a_gang_that_is_gone_do_not_count_for_one_that_gets_its_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    refresh = AdmissionCycle.refresh
-
-    async def slowly(cycle: AdmissionCycle, now: float) -> None:
-        await refresh(cycle, now)
-        await asyncio.sleep(0.1)  # Meanwhile the cache is shown what is deleted.
-
-    monkeypatch.setattr(AdmissionCycle, "refresh", slowly)
+    refresh_slowly(monkeypatch)
     world = world_of_nodes(n1="4")
     binder = DyingBinder(world)
     binder.refused = {"b", "d"}
@@ -509,13 +520,8 @@ async def test_a_member_whose_binding_failed_once_is_bound_at_once() -> None:
 async def test_a_gang_whose_missing_member_another_client_has_bound_has_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    loop, refresh = asyncio.get_running_loop(), AdmissionCycle.refresh
-
-    async def slowly(cycle: AdmissionCycle, now: float) -> None:
-        await refresh(cycle, now)
-        await asyncio.sleep(0.1)  # Meanwhile the cache is shown the other binding.
-
-    monkeypatch.setattr(AdmissionCycle, "refresh", slowly)
+    refresh_slowly(monkeypatch)
+    loop = asyncio.get_running_loop()
     world = TermWorld(cluster=LateCluster(now=lambda: WALL + loop.time()))
     world.node("n1")
     world.node("n2", unschedulable=True)

@@ -252,7 +252,7 @@ class GroupStarts(TermPart):
         if key in self._recording:
             self._recording[key].append(start)
         # Recorded already, by an earlier start or term, or there is nothing to record.
-        elif key in self._group_outcomes.binding or not start.can_be_partial:
+        elif not start.can_be_partial or self._group_outcomes.is_recorded(start.group):
             self._bind(start)
             return
         else:

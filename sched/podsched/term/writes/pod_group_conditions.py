@@ -193,6 +193,10 @@ class GroupOutcomes:
         if not is_told and (old is None or old[0] != TRUE):
             self._conditions.put(group, {POD_GROUP_SCHEDULED: new})
 
+    def is_recorded(self, group: PodGroup) -> bool:
+        """Return whether it is written that a group is being bound: another may have its key."""
+        return self._conditions.condition(group, POD_GROUP_BINDING) is not None
+
     def binding_begins(self, group: PodGroup, message: str, written: Written) -> None:
         """Write that the group's members are about to be bound, with this message.
 
