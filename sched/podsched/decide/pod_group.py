@@ -224,8 +224,7 @@ class PodGroupAttempt(GroupMembers):
                 found = guarded(*words, call, self._group, self._scheduled, self._cluster)
             except PluginFailure as failure:
                 return failure.status
-            if not found:  # A status is never false.
-                found = unschedulable(REASON_NO_PLACEMENT)
+            found = found or unschedulable(REASON_NO_PLACEMENT)  # A status is never false.
             return found.by(named.name) if isinstance(found, Status) else found
         return [Placement()]
 

@@ -102,27 +102,22 @@ class Budgets:
                 entries = self._by_namespace.setdefault(budget.metadata.namespace, [])
                 entries.append((budget, selector))
 
-    def split(
-        self, pods: Sequence[PodInfo], allowed: dict[int, int] | None = None
-    ) -> tuple[list[PodInfo], list[PodInfo]]:
-        """Split pods into those whose eviction, in this order, exceeds a budget, and the rest.
-
-        ``allowed`` has what earlier calls have left of the budgets; begin with an empty one.
-        """
+    def split(self, pods: Sequence[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
+        """Split pods into those whose eviction, in this order, exceeds a budget, and the rest."""
         if not self._by_namespace:
             return [], list(pods)
-        allowed = {} if allowed is None else allowed
+        allowed: dict[int, int] = {}
         violating: list[PodInfo] = []
         others: list[PodInfo] = []
         for pod in pods:
-            (violating if self._violates(pod, allowed) else others).append(pod)
+            (violating if self.violates(pod, allowed) else others).append(pod)
         return violating, others
 
-    def _violates(self, pod: PodInfo, allowed: dict[int, int]) -> bool:
+    def violates(self, pod: PodInfo, allowed: dict[int, int]) -> bool:
         """Return whether evicting the pod exceeds a budget.
 
-        ``allowed`` has the disruptions that are left of each budget (by ``id``); the pod is
-        subtracted there.
+        ``allowed`` has the disruptions that are left of each budget (by ``id``), at first nothing;
+        the pod is subtracted there.
         """
         violated = False
         if not pod.cls.labels:

@@ -190,5 +190,7 @@ def _by_budget(
     for number, unit in enumerate(units):
         if number % _PIECE == 0:
             yield
-        (violating if budgets.split(unit.pods, allowed)[0] else others).append(unit)
+        # Not ``any``: each pod counts for its budgets.
+        violations = sum(budgets.violates(pod, allowed) for pod in unit.pods)
+        (violating if violations else others).append(unit)
     return violating, others

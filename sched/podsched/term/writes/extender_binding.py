@@ -18,7 +18,7 @@ has bound a pod; here the informer has to show it.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from itertools import starmap
 
 from podsched.api.objects import Pod
 from podsched.cache.cache import Cache
@@ -40,14 +40,6 @@ CONFIRMED_WITHIN = 30.0
 _READ_EVERY = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """An assignment that an extender was asked to bind; the call returns its error, or None."""
-
-    assignment: Assignment
-    call: asyncio.Task[ExtenderError | None]
-
-
 class ExtenderBindings:
     """Lets extenders bind pods of one term, and finds out whether they have."""
 
@@ -59,8 +51,9 @@ class ExtenderBindings:
         self._changes = changes
         self._after_trial = after_trial
         self._calls = TaskSet("extenders that bind")
-        #: Not by uid: a pod may be asked for again before the end of the last try is noticed.
-        self._asked: dict[Assignment, _Asked] = {}
+        #: The calls, which return an error or None. Not by uid: a pod may be asked for again before
+        #: the end of the last try is noticed.
+        self._asked: dict[Assignment, asyncio.Task[ExtenderError | None]] = {}
         #: A revision that includes the bindings that ``ask_again`` has found.
         self.revision = 0
 
@@ -70,9 +63,8 @@ class ExtenderBindings:
 
     def ask(self, client: ExtenderClient, assignment: Assignment) -> None:
         """Let an extender bind a pod; ``outcome`` waits for the result."""
-        pod = assignment.pod
-        call = self._calls.start(_call(client, assignment), f"extender binds {pod.key}")
-        self._asked[assignment] = _Asked(assignment, call)
+        name = f"extender binds {assignment.pod.key}"
+        self._asked[assignment] = self._calls.start(_call(client, assignment), name)
 
     async def outcome(self, client: ExtenderClient, assignment: Assignment) -> Status:
         """Return SUCCESS when the pod is bound, SKIP if an ignorable extender failed, or an error.
@@ -81,7 +73,7 @@ class ExtenderBindings:
         """
         pod = assignment.pod
         # The term may end while the extender binds; ``ask_again`` then needs the outcome.
-        failure = await asyncio.shield(self._asked[assignment].call)
+        failure = await asyncio.shield(self._asked[assignment])
         await self._after_trial.wait()
         if failure is not None:
             if not client.config.ignorable:
@@ -120,14 +112,16 @@ class ExtenderBindings:
 
     async def ask_again(self) -> None:
         """Find out the outcomes of bindings that were in progress when the term ended."""
-        found = await asyncio.gather(*map(self._revision_of, self._asked.values()))
+        found = await asyncio.gather(*starmap(self._revision_of, self._asked.items()))
         self.revision = max(found, default=0)
 
-    async def _revision_of(self, asked: _Asked) -> int:
+    async def _revision_of(
+        self, assignment: Assignment, call: asyncio.Task[ExtenderError | None]
+    ) -> int:
         """Return the revision of a pod that was bound; 0 for others."""
-        if await asked.call is not None:
+        if await call is not None:
             return 0
-        wanted = asked.assignment.pod
+        wanted = assignment.pod
         clock = asyncio.get_running_loop().time
         deadline = clock() + CONFIRMED_WITHIN
         while clock() < deadline:
