@@ -714,6 +714,15 @@ async def test_the_next_leader_completes_a_partly_bound_gang_before_other_pods(c
         world.check()
 
 
+async def test_another_scheduler_does_not_take_a_gang_back_that_is_being_bound() -> None:
+    first = world_of_nodes(n1="4")
+    await partly_bound(first, 2)
+    other = TermWorld([{"schedulerName": "other"}], cluster=first.cluster)
+    async with other.running(seconds=5):
+        assert len(bound(other)) == 2
+        assert conditions(other) == BEING_BOUND
+
+
 async def test_the_next_leader_takes_a_gang_back_whose_room_is_gone() -> None:
     first = TermWorld()
     first.node("n1", cpu="2")

@@ -322,11 +322,18 @@ class GroupStarts(TermPart):
         """Find the groups that an earlier term was binding. Call it when the term begins."""
         for key in self._group_outcomes.resume():
             group = pod_group(self._cluster, key)
-            if group is not None and self._taking_back.has_started(group):
+            if self._is_of_others(key):
+                self._group_outcomes.binding.discard(key)
+            elif group is not None and self._taking_back.has_started(group):
                 self._group_outcomes.binding_ended(group, SUCCESS)
             else:
                 _log.info("A pod group was being bound when the last term ended", pod_group=key)
                 self._incomplete.append(key)
+
+    def _is_of_others(self, key: str) -> bool:
+        """Whether the members of a group name another scheduler, which may be binding them."""
+        names = {pod.cls.scheduler_name for pod in self._cluster.members(key)}
+        return bool(names) and names.isdisjoint(self._state.profiles)
 
     def decide_first(self, key: str) -> None:
         """Have a group decided before any other pod, if it may be partly bound."""

@@ -194,8 +194,9 @@ class GroupOutcomes:
             self._conditions.put(group, {POD_GROUP_SCHEDULED: new})
 
     def is_recorded(self, group: PodGroup) -> bool:
-        """Return whether it is written that a group is being bound: another may have its key."""
-        return self._conditions.condition(group, POD_GROUP_BINDING) is not None
+        """Return whether it is written that a group is being bound, not one that had its key."""
+        is_written = self._conditions.condition(group, POD_GROUP_BINDING) is not None
+        return is_written and group.key in self.binding
 
     def binding_begins(self, group: PodGroup, message: str, written: Written) -> None:
         """Write that the group's members are about to be bound, with this message.
