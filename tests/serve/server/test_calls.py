@@ -35,6 +35,7 @@ from podsched.serve.server.calls import (
     unknown,
 )
 from podsched.serve.server.fairness.gate import Gate
+from podsched.serve.server.fairness.intake import READ_SECONDS
 from podsched.serve.server.fairness.levels import GLOBAL_DEFAULT
 from podsched.serve.server.pipeline import Pipeline
 from podsched.serve.server.server import reflection_handlers
@@ -445,6 +446,24 @@ async def test_a_call_without_a_request_is_refused() -> None:
     with pytest.raises(Aborted):
         await ask(handler, grpc.aio.EOF, context)
     assert context.ended == (grpc.StatusCode.INVALID_ARGUMENT, "the request is missing")
+
+
+@pytest.mark.looptime
+async def test_a_request_that_does_not_come_is_given_up_also_where_no_flow_limits_it() -> None:
+    """Health checks have no flow: everyone may make them."""
+
+    class Silent(Context):
+        async def read(self) -> bytes:
+            await asyncio.Event().wait()
+            return b""
+
+    context = Silent()
+    handler = unary("Check", GetRequest.FromString, answered, Pipeline())
+    with pytest.raises(Aborted):
+        async with asyncio.timeout(2 * READ_SECONDS):
+            await ask(handler, b"", context)
+    why = f"the request has not come within {READ_SECONDS:g} s"
+    assert context.ended == (grpc.StatusCode.INVALID_ARGUMENT, why)
 
 
 class Large:

@@ -115,6 +115,39 @@ async def test_few_unread_lists_are_made_until_their_client_has_gone(
         await eventually("the calls are gone", lambda: flow.intake.held, 0)
 
 
+_HEADERS, _SETTINGS = 1, 4
+
+
+def http2_frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return len(payload).to_bytes(3) + bytes((kind, flags)) + stream.to_bytes(4) + payload
+
+
+_PLAIN = b"\x0f\x10\x10application/grpc\x00\x02te\x08trailers"
+#: A watch of health by a client that takes no byte of it: its flow-control windows are empty.
+_HEALTH_UNREAD = (
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    + http2_frame(_SETTINGS, 0, 0, b"\x00\x04\x00\x00\x00\x00")
+    # POST over http; the path, the host and two headers follow as they are.
+    + http2_frame(_HEADERS, 4, 1, b"\x83\x86\x04\x1c/grpc.health.v1.Health/Watch\x01\x01a" + _PLAIN)
+    + http2_frame(0, 1, 1, b"\x00\x00\x00\x00\x00")
+)
+
+
+async def test_a_stranger_who_does_not_read_a_watch_of_health_holds_up_no_change_of_it() -> None:
+    async with serving() as (server, _):
+        reader, writer = await asyncio.open_connection(*server.address.split(":"))
+        writer.write(_HEALTH_UNREAD)
+        kind = 0
+        while kind != _HEADERS:  # those of the answer
+            *length, kind, flags = (await reader.readexactly(9))[:5]
+            await reader.readexactly(int.from_bytes(length))
+            if (kind, flags) == (_SETTINGS, 0):
+                writer.write(http2_frame(_SETTINGS, 1, 0, b""))
+        async with asyncio.timeout(20):
+            await server.set_serving(False)
+        writer.close()
+
+
 def test_an_answer_whose_client_has_gone_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     """A bug is: gRPC logs both by the same logger."""
     log = logging.getLogger(cygrpc.__name__)

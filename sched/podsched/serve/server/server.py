@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import grpc
 from google.protobuf.message import DecodeError
 from grpc._cython import cygrpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1.health import SERVICE_NAME as HEALTH
 from grpc_reflection.v1alpha import reflection
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 
@@ -34,6 +34,7 @@ from podsched.serve.server.calls import bidirectional, oversized, unknown
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.fairness.flow_metrics import FlowTelemetry
 from podsched.serve.server.fairness.gate import Gate
+from podsched.serve.server.health import Health
 from podsched.serve.server.kubelets.addresses import refusal
 from podsched.serve.server.pipeline import Pipeline
 from podsched.serve.server.replicas import Replicas
@@ -68,7 +69,7 @@ MAX_STREAMS = 100
 MAX_IDLE_MS = 300_000
 _METHOD = "ServerReflectionInfo"
 #: The services that reflection lists.
-_SERVICES = (*filter(None, SERVICES), health.SERVICE_NAME, reflection.SERVICE_NAME)
+_SERVICES = (*filter(None, SERVICES), HEALTH, reflection.SERVICE_NAME)
 _log = get_logger("apiserver")
 
 
@@ -120,7 +121,7 @@ class ApiServer:
         )
         #: The steps of every call.
         self.pipeline = Pipeline(observer, gate=self.gate, audit=audit)
-        self._health = health.aio.HealthServicer()
+        self._health = Health(SERVICES)
         self._server: grpc.aio.Server | None = None
         self.port = self.token_port = self.kube_port = 0
 
@@ -150,10 +151,7 @@ class ApiServer:
 
     async def set_serving(self, serving: bool, names: Sequence[str] = SERVICES) -> None:
         """Set the health service's answer: whether etcd is usable, which all other calls need."""
-        statuses = health_pb2.HealthCheckResponse
-        status = statuses.SERVING if serving else statuses.NOT_SERVING
-        for name in names:
-            await self._health.set(name, status)
+        self._health.set(serving, names)
 
     async def wait(self) -> None:
         """Wait until stopped; raise the error if following etcd failed."""
@@ -161,7 +159,7 @@ class ApiServer:
 
     async def stop(self, grace: float = 5.0) -> None:
         """Drain for up to ``grace`` seconds and stop."""
-        await self._health.enter_graceful_shutdown()
+        self._health.close()
         # Streams first: they do not end by themselves, and would use up the whole grace period.
         self.core.watcher.close()
         self.core.submission.close()
@@ -273,11 +271,10 @@ class ApiServer:
                 ("grpc.http2.max_ping_strikes", 0),
             ]
         )
-        scheduling = self.scheduling.handlers(pipeline)
+        others = [self.scheduling.handlers(pipeline), self._health.handlers()]
         # gRPC asks the handlers in order.
         server.add_generic_rpc_handlers([oversized(pipeline)])
-        server.add_generic_rpc_handlers([*service_handlers(core, pipeline), scheduling])
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        server.add_generic_rpc_handlers([*service_handlers(core, pipeline), *others])
         # The one for unknown methods must be the last.
         server.add_generic_rpc_handlers([reflection_handlers(pipeline), unknown(pipeline)])
         address = f"{settings.host}:{settings.port}"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import Identity
 from podsched.serve.server.fairness.gate import MAX_WATCHES, RETRY_AFTER, Gate
-from podsched.serve.server.fairness.intake import SMALL_RESPONSE, Intake
+from podsched.serve.server.fairness.intake import SMALL_RESPONSE, Intake, within_time
 from podsched.serve.server.fairness.turns import Seat, set_seat
 
 
@@ -35,7 +35,7 @@ class CallUsage:
     async def receive(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
         """Read and return the request of an authenticated caller. Raises ApiError."""
         if self._gate is None or self._caller is None:
-            return await read()
+            return await within_time(read)
         raw, self.intake = await self._gate.receive(*self._caller, self._method, read)
         self._size = len(raw)
         return raw
