@@ -34,6 +34,7 @@ from podsched.serve.server.calls import (
     unary,
     unknown,
 )
+from podsched.serve.server.fairness import usage
 from podsched.serve.server.fairness.gate import Gate
 from podsched.serve.server.fairness.intake import READ_SECONDS
 from podsched.serve.server.fairness.levels import GLOBAL_DEFAULT
@@ -41,6 +42,7 @@ from podsched.serve.server.pipeline import Pipeline
 from podsched.serve.server.server import reflection_handlers
 from podsched.telemetry.tracing import NO_SPAN, Span
 from podsched.v1.api_pb2 import GetRequest
+from support.eventually import eventually
 
 REQUEST = GetRequest(kind="Pod", name="web").SerializeToString()
 
@@ -464,6 +466,41 @@ async def test_a_request_that_does_not_come_is_given_up_also_where_no_flow_limit
             await ask(handler, b"", context)
     why = f"the request has not come within {READ_SECONDS:g} s"
     assert context.ended == (grpc.StatusCode.INVALID_ARGUMENT, why)
+
+
+async def echoed(requests: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    yield b""
+    async for request in requests:
+        yield request
+
+
+async def silent() -> AsyncGenerator[bytes, None]:
+    await asyncio.Event().wait()
+    yield b""
+
+
+async def test_a_client_has_only_so_many_streams_that_it_may_send_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of each, a large request may be half in the memory of the server."""
+    monkeypatch.setattr(usage, "MAX_UPLOADS", 2, raising=False)
+    pipeline = Pipeline(authenticate=lambda _: ALICE, gate=Gate())
+    handler = bidirectional("Get", echoed, pipeline).stream_stream
+    contexts = [Context() for _ in range(2)]
+    streams = [asyncio.ensure_future(handler(silent(), context)) for context in contexts]
+    await eventually("two are open", lambda: [each.written for each in contexts], [[b""]] * 2)
+    further = Context()
+    with pytest.raises(Aborted):
+        async with asyncio.timeout(5):
+            await handler(silent(), further)
+    assert further.ended is not None and "2 streams of requests open" in further.ended[1]
+    streams[0].cancel()
+    await asyncio.gather(streams[0], return_exceptions=True)
+    with pytest.raises(Aborted):
+        await ask(bidirectional("Get", none_then_refused, pipeline), b"", again := Context())
+    assert again.ended is not None and again.ended[0] is grpc.StatusCode.OUT_OF_RANGE
+    streams[1].cancel()
+    await asyncio.gather(streams[1], return_exceptions=True)
 
 
 class Large:

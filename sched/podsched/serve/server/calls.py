@@ -113,7 +113,7 @@ def bidirectional(
         async with grpc_call:
             await grpc_call.arrive()
             await grpc_call.enter(0)
-            with grpc_call.usage.stream():
+            with grpc_call.usage.stream(uploads=True):
                 grpc_call.usage.leave_seat()  # an idle stream needs none
                 # By this the client learns that it may begin.
                 await grpc_call.context.send_initial_metadata(initial_metadata)

@@ -28,8 +28,9 @@ from podsched.serve.server.errors import ApiError, Violation
 
 #: Max items of a batch; with 5,000 large pods it has about 10 MiB.
 MAX_BATCH: Final = 5000
-#: Max bytes of a request without objects, and of the other fields of a request with one.
+#: Max bytes of a request without objects, and of one with an object and other fields.
 MAX_PLAIN_BYTES: Final = 64 << 10
+MAX_BYTES_OF_ONE: Final = MAX_OBJECT_BYTES + MAX_PLAIN_BYTES
 #: Bytes of an object above which the lengths of its lists are checked first; a smaller one cannot
 #: have too many items.
 LARGE_BYTES: Final = 16 << 10
@@ -54,7 +55,7 @@ def bounded(message: type[M], most: int = MAX_PLAIN_BYTES) -> Callable[[bytes], 
 
 def with_object(message: type[M]) -> Callable[[bytes], M]:
     """Return a decoder for requests with one object. It raises ApiError."""
-    decode = bounded(message, MAX_OBJECT_BYTES + MAX_PLAIN_BYTES)
+    decode = bounded(message, MAX_BYTES_OF_ONE)
 
     def parse(raw: bytes) -> M:
         decoded = decode(raw)

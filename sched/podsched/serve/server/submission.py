@@ -24,7 +24,7 @@ from podsched.lib.tasks import in_background
 from podsched.serve.server import errors
 from podsched.serve.server.creation import Creator
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.requests import with_object
+from podsched.serve.server.requests import MAX_BYTES_OF_ONE, with_object
 from podsched.serve.server.status import batch_response
 from podsched.v1.api_pb2 import SubmitPodsRequest
 
@@ -50,7 +50,9 @@ class _Buffer:
 
     async def fill(self, requests: AsyncIterator[bytes]) -> None:
         """Read until the end of the client's stream; ``end`` must follow."""
-        async for request in requests:
+        async for raw in requests:
+            # Of one that is too large, no more than tells so: it may have 16 MiB.
+            request = raw[: MAX_BYTES_OF_ONE + 1]
             self._requests.append(request)
             self._bytes += len(request)
             self._changed.set()

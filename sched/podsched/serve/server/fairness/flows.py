@@ -78,6 +78,7 @@ class Flow:
         "key",
         "refuse_at",
         "schema",
+        "uploads",
         "waiting",
         "watches",
     )
@@ -85,9 +86,10 @@ class Flow:
     def __init__(self, key: Hashable, schema: FlowSchema, now: float) -> None:
         self.key = key
         self.schema = schema
-        #: Seats taken, and streams open.
+        #: Seats taken, streams open, and those among them on which requests come.
         self.held = 0
         self.watches = 0
+        self.uploads = 0
         #: Calls that wait for a seat, the oldest first.
         self.waiting: deque[Any] = deque()
         #: Limits the reading of requests; None before the first.

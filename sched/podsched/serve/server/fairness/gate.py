@@ -32,8 +32,9 @@ from podsched.serve.server.fairness.turns import (
 
 #: Seconds that a call may wait for a seat.
 LONGEST_WAIT: Final = 5.0
-#: Max open streams of a flow.
-MAX_WATCHES: Final = 200
+#: Max open streams of a flow, and of those among them that it sends requests on: of a request that
+#: has not come to its end gRPC holds up to 16 MiB, and such a stream may be silent for ever.
+MAX_WATCHES, MAX_UPLOADS = 200, 32
 #: Seconds after which a refused client may retry.
 RETRY_AFTER: Final = 1.0
 _REFUSALS_PER_SECOND: Final = 20

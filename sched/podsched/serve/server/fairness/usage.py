@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import Identity
-from podsched.serve.server.fairness.gate import MAX_WATCHES, RETRY_AFTER, Gate
+from podsched.serve.server.fairness.gate import MAX_UPLOADS, MAX_WATCHES, RETRY_AFTER, Gate
 from podsched.serve.server.fairness.intake import SMALL_RESPONSE, Intake, within_time
 from podsched.serve.server.fairness.turns import Seat, set_seat
 
@@ -55,21 +55,28 @@ class CallUsage:
             self._seat.charge(seconds)
 
     @contextmanager
-    def stream(self) -> Iterator[None]:
-        """Count the call as a stream of its flow within the block. Raises ApiError if too many."""
-        seat = self._seat
-        if seat is None:
+    def stream(self, *, uploads: bool = False) -> Iterator[None]:
+        """Count the call as a stream of its flow within the block. Raises ApiError if too many.
+
+        uploads: the client sends requests on it.
+        """
+        if self._seat is None:
             yield
             return
-        if seat.flow.watches >= MAX_WATCHES:
-            raise errors.too_many_requests(
-                f"this client has {MAX_WATCHES} watches open already", RETRY_AFTER
-            )
-        seat.flow.watches += 1
+        flow, why = self._seat.flow, ""
+        if flow.watches >= MAX_WATCHES:
+            why = f"{MAX_WATCHES} watches"
+        elif uploads and flow.schema.level.shared and flow.uploads >= MAX_UPLOADS:
+            why = f"{MAX_UPLOADS} streams of requests"
+        if why:
+            raise errors.too_many_requests(f"this client has {why} open already", RETRY_AFTER)
+        flow.watches += 1
+        flow.uploads += uploads
         try:
             yield
         finally:
-            seat.flow.watches -= 1
+            flow.watches -= 1
+            flow.uploads -= uploads
 
     def leave_seat(self) -> None:
         """Release the seat before the call ends: a client may take long to read a stream."""
