@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from aetcd.rpc import rpc_pb2 as rpc
 from hypothesis import given
@@ -97,3 +99,16 @@ def test_a_prefix_range_ends_after_the_last_key_of_the_prefix(
 def test_an_empty_prefix_is_the_whole_key_space() -> None:
     assert prefix_range("") == (b"\0", b"\0")
     assert covering_range(("/a", "")) == (b"\0", b"\0")
+
+
+def test_a_name_of_megabytes_is_not_kept_after_its_write_is_encoded() -> None:
+    """A binding names a node that need not exist; other compares are kept for the next writes."""
+    tracemalloc.start()
+    try:
+        for number in range(10):
+            node = Compare.exists(f"{number}{'x' * 1_000_000}")
+            encode_write(Write((Compare.absent("/a"), node), ()))
+        del node
+        assert tracemalloc.get_traced_memory()[0] < 2_000_000
+    finally:
+        tracemalloc.stop()

@@ -37,6 +37,9 @@ _COMPARE_RELATION, _COMPARE_TARGET, _COMPARE_KEY = b"\x08", b"\x10", b"\x1a"
 _COMPARE_OPERAND = (b"\x20", b"\x28", b"\x30", b"\x3a", b"\x40")  # by CompareTarget
 _NOTHING: Mapping[str, KeyValue | None] = MappingProxyType({})
 
+#: Max characters of a key whose compare is cached: more than any object's key has.
+_LONGEST_KEY = 1024
+
 WHOLE_KEY_SPACE = (b"\0", b"\0")
 
 
@@ -95,9 +98,18 @@ def _compare_and_read(compare: Compare) -> tuple[bytes, bytes]:
     return _compare(compare), _field(_TXN_FAILURE, _read(compare.key))
 
 
-#: Cached for compares that many writes share: the term of their fence, a list, the node of a
-#: binding. They took half of the time to encode a binding.
-_shared_compare_and_read = lru_cache(SMALL)(_compare_and_read)
+_remembered_compare_and_read = lru_cache(SMALL)(_compare_and_read)
+
+
+def _shared_compare_and_read(compare: Compare) -> tuple[bytes, bytes]:
+    """Encode a compare that many writes may share: the term of their fence, the node of a binding.
+
+    These took half of the time to encode a binding, so they are cached. Not those of long keys: a
+    client can name what does not exist by megabytes.
+    """
+    if len(compare.key) > _LONGEST_KEY:
+        return _compare_and_read(compare)
+    return _remembered_compare_and_read(compare)
 
 
 def _compare(compare: Compare) -> bytes:
