@@ -156,6 +156,25 @@ async def test_a_watcher_that_is_too_slow_is_told_to_list_again(world: World) ->
     assert refused.value.code is StatusCode.OUT_OF_RANGE
 
 
+async def test_a_watch_that_must_list_again_does_not_go_on_with_what_exists(world: World) -> None:
+    """It would keep the versions that were replaced since, for hours if it is read slowly."""
+    slow = await world.another(ServerSettings(watch_cache_events=10))
+    large = [pod(f"p{number:02}") for number in range(60)]
+    for item in large:
+        item.metadata.annotations["text"] = "x" * 4000
+    await world.core.creator.create_many(large)
+    await slow.reflector.wait_until_fresh()
+    request = v1.WatchRequest(kinds=["Pod"], send_initial_events=True)
+    stream = world.responses(request, slow)
+    assert (await anext(stream)).events
+    for number in range(30):
+        await world.core.creator.create(pod(f"q{number}"))
+    await slow.reflector.wait_until_fresh()
+    with pytest.raises(ApiError) as refused:
+        await anext(stream)
+    assert refused.value.code is StatusCode.OUT_OF_RANGE
+
+
 async def test_a_watch_of_the_future_waits_for_it(world: World) -> None:
     """A server behind the one that told the revision sends nothing twice."""
     ahead = (await revision(world)) + 1

@@ -169,6 +169,9 @@ class Watcher:
                 existing = [self._cache.in_order(kind) for kind in scope.kinds.values()]
                 async for response in self._initial(scope, encoding, existing):
                     yield response
+                    # Raises if the ring has moved on: then it must list again anyway, and would
+                    # keep what was replaced since in memory, for as long as its client likes.
+                    self._cache.ring.changes_from(position, 1)
             yield encoding.bookmark(seen, initial_events_end=request.send_initial_events)
         pace = request.pace_ms / 1000
         async for response in self._follow(scope, encoding, position, pace):
