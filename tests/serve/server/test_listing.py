@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from podsched.api.reasons import StatusCode
+from podsched.serve.server.access.identity import Authentication, Identity
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.fairness.flows import Flow
+from podsched.serve.server.fairness.gate import Gate
+from podsched.serve.server.fairness.intake import Intake
+from podsched.serve.server.fairness.levels import schema_of
 from podsched.serve.server.fairness.turns import Seat, set_seat
 from podsched.serve.server.listing import Page
-from podsched.serve.store.protocol import GetResult, Put, Write
+from podsched.serve.store.protocol import GetResult, Put, RangeResult, Write
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import binding, node, pod
 from support.api_world import World
+
+ALICE = Identity("alice", frozenset(), Authentication.CERTIFICATE)
 
 
 async def listed(world: World, token: str = "", **fields: object) -> Page:
@@ -96,7 +104,7 @@ async def test_a_list_of_a_former_state_is_decoded_in_turns(
         turn = -1.0
 
         def __init__(self) -> None:
-            pass
+            self.flow = Flow("alice", schema_of(ALICE), 0.0)
 
         def charge(self, seconds: float) -> None:
             pass
@@ -114,6 +122,33 @@ async def test_a_list_of_a_former_state_is_decoded_in_turns(
     assert keys(page) == []
     assert (decoded[0], sum(decoded)) == (0, 238)
     assert max(decoded) <= 100
+
+
+async def test_former_states_are_read_for_one_list_of_a_client_at_a_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read may be hundreds of large objects."""
+    await world.core.creator.create_many([pod(f"p{n}") for n in range(3)])
+    first = await listed(world, limit=2)
+    await world.core.creator.create(pod("p9"))
+    await world.core.reflector.wait_until_fresh()
+    reading, at_once, from_store = 0, [0], world.store.range
+
+    async def counted(*args: Any, **options: Any) -> RangeResult:
+        nonlocal reading
+        reading += 1
+        at_once.append(reading)
+        await asyncio.sleep(0)
+        reading -= 1
+        return await from_store(*args, **options)
+
+    monkeypatch.setattr(world.store, "range", counted)
+    seat = await Gate().enter(ALICE, "peer", "List", 0)
+    seat.flow.intake = Intake()
+    set_seat(seat)
+    pages = await asyncio.gather(*(listed(world, limit=2, token=first.token) for _ in range(5)))
+    assert [keys(page) for page in pages] == [["p2"]] * 5
+    assert max(at_once) == 1
 
 
 async def test_an_expired_token_says_so(world: World) -> None:

@@ -22,7 +22,13 @@ from podsched.serve.server import errors, frames
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.fairness.turns import Work, end_turn, in_turns, large_response
+from podsched.serve.server.fairness.turns import (
+    Work,
+    end_turn,
+    former_state,
+    in_turns,
+    large_response,
+)
 from podsched.serve.server.scope import Scope, kind_named, selected_name
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.errors import StoreError
@@ -102,7 +108,9 @@ class Lister:
             # The cache has only current objects. They are also those at an earlier revision if
             # none of the kind has changed since.
             if self._cache.last_change(kind) > revision:
-                return await self._from_etcd(request, scope, revision, after)
+                # What is read at once may be _ETCD_PAGE objects of a megabyte.
+                async with former_state():
+                    return await self._from_etcd(request, scope, revision, after)
         except StoreError as error:
             raise errors.of_store(error) from error
         # No await since the check above, so these are still the objects at ``revision``.

@@ -38,6 +38,8 @@ class Intake:
         self._reading = asyncio.Semaphore(MAX_READING)
         self._answering = asyncio.Lock()
         self._room = asyncio.Event()
+        #: Held while a list of a former state is read: hundreds of objects may come from etcd.
+        self.former_state = asyncio.Lock()
         self._requests = 0
         self.held = 0
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from podsched.lib.event_loop import Turn
 from podsched.serve.server.fairness.flows import LONGEST_PAUSE, Flow, Flows
@@ -247,9 +247,19 @@ def writing(count: int) -> AbstractAsyncContextManager[None]:
 
 def large_response() -> AbstractAsyncContextManager[None]:
     """Return the context manager to hold while a large response is encoded; see ``Intake``."""
-    seat = _current.get()
-    intake = None if seat is None else seat.flow.intake
+    intake = _intake()
     return _NO_LIMIT if intake is None else intake.large_response()
+
+
+def former_state() -> AbstractAsyncContextManager[None]:
+    """Return the context manager to hold while a former state is read; see ``Intake``."""
+    intake = _intake()
+    return _NO_LIMIT if intake is None else intake.former_state
+
+
+def _intake() -> Any:
+    seat = _current.get()
+    return None if seat is None else seat.flow.intake
 
 
 async def end_turn(seconds: float) -> None:
