@@ -13,7 +13,7 @@ from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.storage import ObjectStorage
 from podsched.serve.store.errors import MaybeApplied
-from podsched.serve.store.protocol import Write, WriteOutcome
+from podsched.serve.store.protocol import GetResult, Write, WriteOutcome
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import binding, budget, node, pod
 from support.api_world import World
@@ -249,6 +249,38 @@ async def test_a_write_that_may_come_late_is_of_unknown_outcome(
     monkeypatch.setattr(world.store, "write_many", lose_requests)
     (outcome,) = await world.core.pods.bind([binding("web", "worker-1")], None)
     assert refusal(outcome) == "OUTCOME_UNKNOWN"
+
+
+async def test_writes_of_unknown_outcome_are_read_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after another, a batch would wait for each while etcd does not answer."""
+    names = [f"p{number}" for number in range(4)]
+    for name in names:
+        await created(world, name)
+    await world.core.reflector.wait_until_fresh()
+    reading, at_once, get = 0, [0], world.store.get
+
+    async def lose_requests(writes: list[Write]) -> list[WriteOutcome]:
+        return [MaybeApplied("connection lost")] * len(writes)
+
+    async def counted(key: str) -> GetResult:
+        nonlocal reading
+        reading += 1
+        at_once.append(reading)
+        await asyncio.sleep(0)
+        reading -= 1
+        return await get(key)
+
+    monkeypatch.setattr(world.store, "write_many", lose_requests)
+    monkeypatch.setattr(world.store, "get", counted)
+    bound = await world.core.pods.bind([binding(name, "worker-1") for name in names], None)
+    assert [refusal(outcome) for outcome in bound] == ["OUTCOME_UNKNOWN"] * 4
+    assert max(at_once) == 4
+    at_once.clear()
+    made = await world.core.creator.create_many([pod(f"q{number}") for number in range(3)])
+    assert [refusal(outcome) for outcome in made] == ["OUTCOME_UNKNOWN"] * 3
+    assert max(at_once) == 3
 
 
 # ---------------------------------------------------------------------------- status

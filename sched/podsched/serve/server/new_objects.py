@@ -14,7 +14,7 @@ from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.mutations import New, Outcome, creation_refusal, may_be_lock, still_leads
-from podsched.serve.server.storage import after_fault, in_parts, stored, write_all
+from podsched.serve.server.storage import after_fault, in_parts, judged_all, stored, write_all
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.errors import StoreError
 from podsched.serve.store.protocol import Compare, Put, Store, Write, WriteOp, WriteOutcome
@@ -75,10 +75,11 @@ class NewObjects:
         leads = still_leads(fence)
         writes = [Write((*item.compares, *leads), item.ops) for item in items]
         results = await write_all(self._store, writes)
-        return [
-            await _created(self._store, item, result, fence)
+        judged = (
+            _created(self._store, item, result, fence)
             for item, result in zip(items, results, strict=True)
-        ]
+        )
+        return await judged_all(results, judged)
 
     async def create_and_change(
         self, items: Sequence[New], changes: Sequence[tuple[Entry, bytes]], fence: Fence | None
@@ -102,7 +103,8 @@ class NewObjects:
         (result,) = await write_all(self._store, [Write(compares, ops)])
         if isinstance(result, StoreError) or result.succeeded:
             # All items share the result of the one transaction.
-            return [await _created(self._store, item, result, fence) for item in items], {}
+            judged = (_created(self._store, item, result, fence) for item in items)
+            return [*await judged_all([result], judged)], {}
         outcomes: list[Outcome | None] = [
             creation_refusal(item, fence, result.current) for item in items
         ]

@@ -16,8 +16,8 @@ etcd's answer to the failed compare contains the current one, and the change is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from podsched.api.etcd_keys import local_key, name_in, object_key
 from podsched.api.kinds import Kind
@@ -62,6 +62,7 @@ _WRITE_TIMEOUT = 30.0
 _MAX_ROUNDS = 64
 
 _Item = TypeVar("_Item", New, Mutation)
+_T = TypeVar("_T")
 
 
 class _Attempt(NamedTuple):
@@ -162,9 +163,12 @@ class ObjectStorage:
                 break
             sent, writes = _without_conflicts(tries, mutations, still_leads(fence), later)
             results = await write_all(self._store, writes)
+            judged = (
+                self._outcome_of(attempt, mutations[attempt.item], result, fence)
+                for attempt, result in zip(sent, results, strict=True)
+            )
             pending = []
-            for attempt, result in zip(sent, results, strict=True):
-                found = await self._outcome_of(attempt, mutations[attempt.item], result, fence)
+            for attempt, found in zip(sent, await judged_all(results, judged), strict=True):
                 if isinstance(found, _Attempt):
                     pending.append(found)
                 else:
@@ -308,6 +312,15 @@ async def write_all(store: Store, writes: Sequence[Write]) -> list[WriteOutcome]
         return [MaybeApplied("the store did not answer in time")] * len(writes)
     except StoreError as error:
         return [error] * len(writes)
+
+
+async def judged_all(
+    results: Sequence[WriteOutcome], judged: Iterable[Coroutine[Any, Any, _T]]
+) -> list[_T]:
+    """Return the outcomes of writes, of which those that failed may be read: then all at once."""
+    if any(isinstance(result, StoreError) for result in results):
+        return await asyncio.gather(*judged)
+    return [await outcome for outcome in judged]
 
 
 async def after_fault(
