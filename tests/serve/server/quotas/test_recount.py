@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -13,6 +13,7 @@ from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, Resource
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.quotas.recount import Tally
+from podsched.serve.store.protocol import Write, WriteOutcome
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import pod, quota
 from support.api_world import World
@@ -128,6 +129,29 @@ async def test_a_correction_whose_caller_gave_up_is_made_later(
         await asyncio.wait([asking])
     async with recounting(world.core):
         await becomes(world, pods="0")
+
+
+async def test_a_recount_for_a_caller_does_not_wait_for_those_of_all_namespaces(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes as long as a write of etcd."""
+    names = [f"n{number}" for number in range(20)]
+    quotas = [quota(namespace=name, pods="9") for name in names]
+    await world.core.creator.create_many([*quotas, *(pod("a", name) for name in names)])
+    await world.core.reflector.wait_until_fresh()
+    write_many = world.store.write_many
+
+    async def slow(writes: Sequence[Write]) -> list[WriteOutcome]:
+        await asyncio.sleep(1)
+        return await write_many(writes)
+
+    monkeypatch.setattr(world.store, "write_many", slow)
+    clock = asyncio.get_running_loop().time
+    async with recounting(world.core):
+        await asyncio.sleep(0.5)
+        began = clock()
+        await world.core.quota_recounter.recounted(names[-1])
+        assert clock() - began < 5
 
 
 async def test_several_servers_come_to_the_same_count(world: World) -> None:

@@ -188,8 +188,7 @@ class UsageRecounter:
             # more.
             seen = self._cache.revision
             try:
-                async with self._counting:
-                    await self._recount_all()
+                await self._recount_all()
             except ApiError as error:
                 _log.info("Could not correct quotas", error=str(error))
                 await asyncio.sleep(_AFTER_FAULT)
@@ -215,18 +214,21 @@ class UsageRecounter:
         if not self._quotas:
             self._tallies.clear()
             return
-        await self._catch_up()
-        namespaces = list(self._quotas.namespaces())
-        for gone in self._tallies.keys() - set(namespaces):
-            del self._tallies[gone]
+        async with self._counting:
+            await self._catch_up()
+            namespaces = list(self._quotas.namespaces())
+            for gone in self._tallies.keys() - set(namespaces):
+                del self._tallies[gone]
         now = self._now()
         for namespace in namespaces:
-            tally = self._tallies.get(namespace)
-            if tally is not None:
-                tally.stop_counting_ended_pods(now)
-            quotas = {entry.key: entry.revision for entry in self._quotas.of(namespace)}
-            if tally is None or tally.changed or tally.compared != quotas:
-                await self._recount(namespace)
+            # Each on its own: who waits for a recount need not wait for those of all namespaces.
+            async with self._counting:
+                tally = self._tallies.get(namespace)
+                if tally is not None:
+                    tally.stop_counting_ended_pods(now)
+                quotas = {entry.key: entry.revision for entry in self._quotas.of(namespace)}
+                if tally is None or tally.changed or tally.compared != quotas:
+                    await self._recount(namespace)
 
     async def _recount(self, namespace: str) -> dict[str, Entry] | None:
         """Correct the quotas of a namespace and return them; None if one changed meanwhile."""
