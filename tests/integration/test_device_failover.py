@@ -94,4 +94,4 @@ async def check_used(real: RealCluster, store: Store, prefix: str, count: int) -
 
 
 async def keys_of_devices(store: Store) -> int:
-    return (await store.range(DEVICES, keys_only=True)).total
+    return (await store.range(DEVICES)).total

@@ -77,6 +77,6 @@ async def api_servers(endpoint: str) -> AsyncIterator[Servers]:
     finally:
         await servers.stop()
         store = await connect(EtcdOptions((endpoint,)))
-        kvs = (await store.range(ROOT, keys_only=True)).kvs
+        kvs = (await store.range(ROOT)).kvs
         await store.write_many([Write((), (Delete(kv.key),)) for kv in kvs])
         await store.close()

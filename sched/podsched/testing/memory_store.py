@@ -270,7 +270,6 @@ class MemoryStore:
         limit: int = 0,
         start_after: str | None = None,
         revision: int | None = None,
-        keys_only: bool = False,
     ) -> RangeResult:
         history = await self._enter()
         history.check_readable(revision)
@@ -278,8 +277,6 @@ class MemoryStore:
         if start_after is not None:
             kvs = [kv for kv in kvs if kv.key > start_after]
         page = kvs[:limit] if limit else kvs
-        if keys_only:
-            page = [kv._replace(value=b"") for kv in page]
         return RangeResult(page, len(page) < len(kvs), len(kvs), history.revision)
 
     async def write(self, write: Write) -> WriteResult:

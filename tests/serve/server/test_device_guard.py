@@ -113,7 +113,7 @@ async def storing(endpoint: str | None) -> AsyncIterator[tuple[Store, Store]]:
         return
     stores = [await connect(EtcdOptions((endpoint,))) for _ in range(2)]
     yield stores[0], stores[1]
-    kvs = (await stores[0].range(ROOT, keys_only=True)).kvs
+    kvs = (await stores[0].range(ROOT)).kvs
     await stores[0].write_many([Write((), (Delete(kv.key),)) for kv in kvs])
     for store in stores:
         await store.close()

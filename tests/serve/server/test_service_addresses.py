@@ -103,7 +103,7 @@ async def world(endpoint: str | None) -> AsyncIterator[World]:
             await core.start()
             stack.push_async_callback(core.stop)
         yield world
-    kvs = (await stores[0].range(ROOT, keys_only=True)).kvs
+    kvs = (await stores[0].range(ROOT)).kvs
     await stores[0].write_many([Write((), (Delete(kv.key),)) for kv in kvs])
     for store in stores:
         await store.close()

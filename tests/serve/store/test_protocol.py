@@ -90,11 +90,6 @@ async def test_a_range_is_read_page_by_page_as_of_one_revision(store: Store, pre
     assert [kv.key for kv in rest.kvs] == [prefix + "c"]
 
 
-async def test_a_range_of_keys_only_has_no_values(store: Store, prefix: str) -> None:
-    await put(store, prefix + "a")
-    assert [kv.value for kv in (await store.range(prefix, keys_only=True)).kvs] == [b""]
-
-
 async def test_a_write_whose_compare_fails_changes_nothing_and_tells_why(
     store: Store, prefix: str
 ) -> None:

@@ -38,12 +38,9 @@ class NewObjects:
         """Store new objects, each independently; return each stored object or its error."""
         # A fenced create is always written: its author must learn of a lost fence, not of a name.
         taken = {} if fence is not None else await self._already_existing(items)
-        free = [item for at, item in enumerate(items) if at not in taken] if taken else items
-        outcomes = await in_parts(free, lambda part: self._create(part, fence))
-        if not taken:
-            return outcomes
-        created = iter(outcomes)
-        return [taken[at] if at in taken else next(created) for at in range(len(items))]
+        free = [item for at, item in enumerate(items) if at not in taken]
+        created = iter(await in_parts(free, lambda part: self._create(part, fence)))
+        return [taken.get(at) or next(created) for at in range(len(items))]
 
     async def _already_existing(self, items: Sequence[New]) -> dict[int, ApiError]:
         """Return ALREADY_EXISTS errors by index for the items whose names are taken.

@@ -43,7 +43,7 @@ def fence_of(request: Any) -> v1.Fence | None:
         return None
     fence: v1.Fence = request.fence
     namespace, _, name = fence.lock.partition("/")
-    # A longer one names no Lease, and would be kept with what is encoded for etcd.
+    # A longer one names no Lease, and would be copied into keys and messages.
     if not namespace or not name or len(fence.lock) > _LONGEST_LOCK:
         raise errors.bad_request('lock must be "namespace/name"', "fence.lock")
     if fence.term <= 0:

@@ -75,13 +75,12 @@ class EtcdStore:
         limit: int = 0,
         start_after: str | None = None,
         revision: int | None = None,
-        keys_only: bool = False,
     ) -> RangeResult:
         key, range_end = prefix_range(prefix)
         if start_after is not None:
             key = max(key, start_after.encode() + b"\0")
         request = rpc_pb2.RangeRequest(
-            key=key, range_end=range_end, limit=limit, revision=revision or 0, keys_only=keys_only
+            key=key, range_end=range_end, limit=limit, revision=revision or 0
         )
         answer = await self._endpoints.call(lambda c: c.kv.Range, request, safe=True)
         kvs = [decode_kv(kv) for kv in answer.kvs]

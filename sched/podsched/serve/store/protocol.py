@@ -230,7 +230,6 @@ class Store(Protocol):
         limit: int = 0,
         start_after: str | None = None,
         revision: int | None = None,
-        keys_only: bool = False,
     ) -> RangeResult:
         """Read the keys that begin with prefix, at most ``limit`` (0: all), after a key."""
 

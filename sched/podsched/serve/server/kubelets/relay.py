@@ -37,13 +37,8 @@ class Stream:
         self.abort()
 
 
-async def relay(
-    one: Stream,
-    other: Stream,
-    passed: Callable[[int], Awaitable[None]],
-    idle_seconds: float = IDLE_SECONDS,
-) -> None:
-    """Copy in both directions until one side ends or none has sent a byte for ``idle_seconds``.
+async def relay(one: Stream, other: Stream, passed: Callable[[int], Awaitable[None]]) -> None:
+    """Copy in both directions until one side ends or none has sent a byte for ``IDLE_SECONDS``.
 
     A side that does not read stops the other side's reading: at most ``PIECE`` bytes wait beside
     the buffers of the two connections. passed: awaited after each piece, with its size. Closes
@@ -51,13 +46,13 @@ async def relay(
     """
     loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(idle_seconds) as limit:
+        async with asyncio.timeout(IDLE_SECONDS) as limit:
 
             async def copy(source: Stream, target: Stream) -> None:
                 while data := await source.reader.read(PIECE):
                     target.writer.write(data)
                     await target.writer.drain()
-                    limit.reschedule(loop.time() + idle_seconds)
+                    limit.reschedule(loop.time() + IDLE_SECONDS)
                     await passed(len(data))
 
             await until_first_ends(
