@@ -8,8 +8,11 @@ import pytest
 
 from podsched.api.kinds import KINDS
 from podsched.api.reasons import StatusCode
+from podsched.serve.server.access.identity import Authentication, Identity
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.fairness.gate import Gate
+from podsched.serve.server.fairness.turns import set_seat
 from podsched.serve.server.settings import ServerSettings
 from podsched.serve.store.errors import Unavailable
 from podsched.v1 import api_pb2 as v1
@@ -209,6 +212,23 @@ async def test_a_watch_that_sends_while_the_server_closes_ends_at_once(world: Wo
     with pytest.raises(ApiError, match="shutting down"):
         await anext(stream)
     assert clock() == closed
+
+
+async def test_a_scheduler_may_watch_although_others_have_all_watches(world: World) -> None:
+    """It would do nothing without; the others may be many users' of one person."""
+    few = await world.another(ServerSettings(max_connections=1))
+    request = v1.WatchRequest(kinds=["Pod"])
+    first = few.watcher.watch(request)
+    await anext(first)
+    for name, refused in (("alice", True), ("system:kube-scheduler", False)):
+        user = Identity(name, frozenset(), Authentication.CERTIFICATE)
+        set_seat(await Gate().enter(user, "peer", "Watch", 0))
+        if refused:
+            with pytest.raises(ApiError, match="1 watches are being served already"):
+                few.watcher.watch(request)
+        else:
+            await few.watcher.watch(request).aclose()
+    await first.aclose()
 
 
 async def test_an_unknown_kind_is_refused(world: World) -> None:

@@ -57,7 +57,8 @@ class ServerSettings:
     max_connections: int = flag(2000, "N", min=1)
     """Number of connections at a time to each address of the API; further ones are closed. To
     --kube-listen, clients of one address have half of them. At most an eighth of the files that the
-    process may open. No more watches than this are served at a time.
+    process may open. Beyond this number of watches, only those of schedulers, nodes and
+    system:masters are served.
 
     An idle connection uses about 40 KB.
     """

@@ -18,7 +18,7 @@ from podsched.serve.server.access.rights import WatchRight, rights
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.change_ring import Change, ExpiredError
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.fairness.turns import current_seat
+from podsched.serve.server.fairness.turns import Seat, current_seat
 from podsched.serve.server.scope import Scope, selected_name
 from podsched.serve.server.watchcache import WatchCache
 from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED, WatchRequest
@@ -96,7 +96,10 @@ class Watcher:
     def __init__(
         self, cache: WatchCache, reflector: CacheReflector, bookmark_seconds: float, most: int
     ) -> None:
-        """bookmark_seconds: interval of bookmarks in a quiet watch. most: watches at a time."""
+        """bookmark_seconds: interval of bookmarks in a quiet watch.
+
+        most: watches at a time, beyond which only schedulers, nodes and administrators may watch.
+        """
         self._cache = cache
         self._reflector = reflector
         self._most = most
@@ -128,7 +131,7 @@ class Watcher:
             for kind in scope.kinds.values():
                 node.check_selection(kind, request.field_selector)
         _check(request, scope)
-        if self.watching >= self._most:
+        if self.watching >= self._most and not _is_protected(current_seat()):
             raise errors.overloaded(f"{self._most} watches are being served already")
         return self._watch(request, scope, right, encoding or self._grpc)
 
@@ -294,6 +297,10 @@ class Watcher:
             yield encoding.response(pending, revision)
 
 
+def _is_protected(seat: Seat | None) -> bool:
+    return seat is not None and not seat.flow.schema.level.shared
+
+
 def _interval(changes: int) -> float:
     """Return the min seconds from a response with ``changes`` changes to the next one.
 
@@ -302,7 +309,7 @@ def _interval(changes: int) -> float:
     """
     least = min(_RESPONSE_INTERVAL + changes * _PER_CHANGE, _LONGEST_INTERVAL)
     seat = current_seat()
-    if seat is None or not seat.flow.schema.level.shared:
+    if seat is None or _is_protected(seat):
         return least
     return least * max(seat.flow.watches, 1)
 
