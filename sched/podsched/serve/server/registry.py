@@ -22,6 +22,7 @@ from podsched.serve.server.admission_sources import AdmissionSources
 from podsched.serve.server.deletion import check_preconditions, replacement
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.fairness.turns import in_turns
 from podsched.serve.server.mutations import Mutation, Outcome, Step, only_entry
 from podsched.serve.server.patching import parse_patch, patched
 from podsched.serve.server.quotas.growth import GrowthCharging
@@ -128,7 +129,11 @@ class Registry:
         self, requests: Sequence[PatchRequest], fence: Fence | None, *, dry_run: bool = False
     ) -> list[Outcome]:
         """Patch objects, each independently."""
-        planned = [errors.attempted(self._patch_mutation, request) for request in requests]
+        planned = [
+            errors.attempted(self._patch_mutation, request)
+            async for part in in_turns(requests, 1)  # each may be a megabyte of JSON
+            for request in part
+        ]
         charged = await self._growth.charged(planned)
         return await self._writes.change(charged, fence, dry_run=dry_run)
 
