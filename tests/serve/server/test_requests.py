@@ -117,6 +117,22 @@ def test_an_object_with_too_many_items_in_all_its_lists_is_refused() -> None:
     assert refused.violations[0].field == "spec.initContainers"
 
 
+@pytest.mark.parametrize(("items", "good"), [(MAX_ITEMS - 10, True), (MAX_ITEMS, False)])
+def test_what_is_in_fields_without_a_schema_counts_too(items: int, good: bool) -> None:
+    """All together, as in JSON: validation looks at each value."""
+    pod = Pod()
+    inner = pod.metadata.managed_fields.add().get_or_create_struct("f:a").get_or_create_list("b")
+    inner.extend([None] * items)
+    request = v1.UpdateRequest()
+    request.object.pod.CopyFrom(pod)
+    raw = request.SerializeToString()
+    if good:
+        assert with_object(v1.UpdateRequest)(raw) == request
+        return
+    with pytest.raises(ApiError, match="the object has more than 50000 items in its lists"):
+        with_object(v1.UpdateRequest)(raw)
+
+
 def test_the_lists_of_an_item_of_a_batch_are_bounded() -> None:
     request = v1.PatchPodStatusesRequest()
     request.patches.add().conditions.extend([PodCondition()] * (MAX_LIST + 1))

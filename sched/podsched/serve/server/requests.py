@@ -14,11 +14,12 @@ Counting costs 0.3 µs per item, a hundredth of decoding a pod.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.struct_pb2 import ListValue, Struct
 
 from podsched.api.codec import excess
 from podsched.lib.varint import read_varint
@@ -144,12 +145,21 @@ def check_lists(message: Message, path: str = "", items: int = 0) -> int:
             items = check_lists(value, here, items)
             continue
         items += len(value)
-        if reason := excess(len(value), items):
+        # In a field without a schema, only all items together are counted, as in JSON.
+        count = 0 if isinstance(message, Struct | ListValue) else len(value)
+        if reason := excess(count, items):
             raise errors.bad_request(f"{here}: {reason}", here)
-        if field.message_type is not None and not isinstance(value, Mapping):
-            for index, item in enumerate(value):
-                items = check_lists(item, f"{here}[{index}]", items)
+        for key, item in _messages_in(field, value):
+            items = check_lists(item, f"{here}[{key}]", items)
     return items
+
+
+def _messages_in(field: Any, value: Any) -> Iterable[tuple[object, Message]]:
+    """Return the messages in a list or map, with their indices or keys."""
+    inner = field.message_type
+    if not isinstance(value, Mapping):
+        return enumerate(value) if inner is not None else ()
+    return value.items() if inner.fields_by_name["value"].message_type is not None else ()
 
 
 def _check_size(raw: bytes, most: int) -> None:
