@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+import threading
 from typing import Any
 
 import pytest
@@ -51,6 +54,28 @@ def test_addresses_of_a_network_are_accepted(ip: str) -> None:
 async def test_a_name_that_stands_for_loopback_is_refused() -> None:
     with pytest.raises(NoAddress, match="localhost may not be connected to: it is loopback"):
         await kubelet_endpoint(node(("Hostname", "localhost")), PREFERRED, refusal)
+
+
+async def test_names_that_are_slow_to_resolve_do_not_take_the_threads_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A compromised node may choose such a name, and logs of its pods be asked for."""
+    resolved = threading.Event()
+
+    def slow(*_: Any, **__: Any) -> list[Any]:
+        resolved.wait(30)
+        return [(0, 0, 0, "", ("10.0.0.9", 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    named = node(("Hostname", "slow.example"))
+    asking = [asyncio.ensure_future(kubelet_endpoint(named, PREFERRED, refusal)) for _ in range(40)]
+    await asyncio.sleep(0)
+    try:
+        async with asyncio.timeout(10):
+            await asyncio.to_thread(int)
+    finally:
+        resolved.set()
+        await asyncio.gather(*asking, return_exceptions=True)
 
 
 async def test_the_address_that_was_checked_is_the_one_connected_to() -> None:

@@ -16,7 +16,9 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from podsched.api.objects import Node
@@ -26,6 +28,9 @@ DEFAULT_PORT: Final = 10250
 ADDRESS_TYPES: Final = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
 #: Seconds to resolve a name.
 _RESOLVE_SECONDS: Final = 5.0
+#: Threads of their own: a compromised node may choose a name that is slow to resolve, and in the
+#: event loop's threads large bodies are worked on.
+_RESOLVERS: Final = ThreadPoolExecutor(4, "resolve")
 
 CheckAddress = Callable[[str, int], str]
 """From an IP address and a port to the reason why it may not be connected to, "" if it may."""
@@ -103,7 +108,8 @@ async def _resolved(host: str) -> list[str]:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(_RESOLVE_SECONDS):
-            found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            resolve = partial(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM)
+            found = await loop.run_in_executor(_RESOLVERS, resolve)
     except (OSError, UnicodeError, TimeoutError) as error:
         raise NoAddress(f"status.addresses: {host[:253]} cannot be resolved: {error}") from None
     return [str(address[0]) for *_, address in found]
