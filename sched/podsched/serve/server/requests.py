@@ -29,9 +29,8 @@ from podsched.serve.server.errors import ApiError, Violation
 
 #: Max items of a batch; with 5,000 large pods it has about 10 MiB.
 MAX_BATCH: Final = 5000
-#: Max bytes of a request without objects, and of one with an object and other fields.
+#: Max bytes of a request without objects, and of the other fields of a request with one.
 MAX_PLAIN_BYTES: Final = 64 << 10
-MAX_BYTES_OF_ONE: Final = MAX_OBJECT_BYTES + MAX_PLAIN_BYTES
 #: Bytes of an object above which the lengths of its lists are checked first; a smaller one cannot
 #: have too many items.
 LARGE_BYTES: Final = 16 << 10
@@ -56,7 +55,7 @@ def bounded(message: type[M], most: int = MAX_PLAIN_BYTES) -> Callable[[bytes], 
 
 def with_object(message: type[M]) -> Callable[[bytes], M]:
     """Return a decoder for requests with one object. It raises ApiError."""
-    decode = bounded(message, MAX_BYTES_OF_ONE)
+    decode = bounded(message, MAX_OBJECT_BYTES + MAX_PLAIN_BYTES)
 
     def parse(raw: bytes) -> M:
         decoded = decode(raw)
@@ -101,21 +100,25 @@ class Batch(Generic[M]):
 
     def objects(self) -> Iterator[Any]:
         """Yield each object, decoded lazily, or the ApiError that it caused."""
-        for raw in self.items:
-            try:
-                if len(raw) > MAX_OBJECT_BYTES:
-                    raise errors.too_large(
-                        f"the object is too large: {len(raw)} bytes, "
-                        f"the limit is {MAX_OBJECT_BYTES}"
-                    )
-                message = self.decode(raw)
-                if len(raw) > LARGE_BYTES:
-                    check_lists(message)
-                yield message
-            except DecodeError:
-                yield errors.bad_request("the object cannot be decoded")
-            except ApiError as error:
-                yield error
+        return objects_in(self.items, self.decode)
+
+
+def objects_in(items: Iterable[bytes], decode: Callable[[bytes], Any]) -> Iterator[Any]:
+    """Yield the object in each item, decoded lazily, or the ApiError that it caused."""
+    for raw in items:
+        try:
+            if len(raw) > MAX_OBJECT_BYTES:
+                raise errors.too_large(
+                    f"the object is too large: {len(raw)} bytes, the limit is {MAX_OBJECT_BYTES}"
+                )
+            message = decode(raw)
+            if len(raw) > LARGE_BYTES:
+                check_lists(message)
+            yield message
+        except DecodeError:
+            yield errors.bad_request("the object cannot be decoded")
+        except ApiError as error:
+            yield error
 
 
 def batch_of(
