@@ -208,15 +208,8 @@ class Replicas:
         """
         # Without any replica, ``_chosen`` raises the error.
         names = self.names() or [self._chosen("").state.identity]
-        asked = (self.ask_once(question, name) for name in names)
-        answers: list[tuple[str, Answer | ApiError]] = []
-        for name, found in zip(
-            names, await asyncio.gather(*asked, return_exceptions=True), strict=True
-        ):
-            if isinstance(found, BaseException) and not isinstance(found, ApiError):
-                raise found
-            answers.append((name, found))
-        return answers
+        asked = (errors.awaited(self.ask_once(question, name)) for name in names)
+        return list(zip(names, await asyncio.gather(*asked), strict=True))
 
     def _heard(self) -> list[_Connected]:
         """Return those that can answer: leaders first, and of two leaders the later term's."""

@@ -126,12 +126,9 @@ class SchedulingService:
         """Return the answer of a connected replica that has recorded the decision, or None."""
         names = [] if question.explain.replica else self._replicas.names()[1:]
         for name in names:
-            try:
-                found = (await self._replicas.ask_once(question, name)).explanation
-            except ApiError:
-                continue
-            if found.HasField("decision"):
-                return found
+            found = await errors.awaited(self._replicas.ask_once(question, name))
+            if isinstance(found, Answer) and found.explanation.HasField("decision"):
+                return found.explanation
         return None
 
     async def decisions(self, request: DecisionsRequest) -> bytes:

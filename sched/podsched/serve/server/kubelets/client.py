@@ -57,7 +57,9 @@ class KubeletClient:
         """check: refuses addresses. Raises CertificateError for unusable files."""
         self._preferred = settings.address_types
         self._check = check
-        self._tls = _connecting(settings)
+        authority = settings.certificate_authority
+        files = TlsFiles(authority, settings.client_certificate, settings.client_key)
+        self._tls = ConnectingContext(files, _keep, verify=bool(authority))
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -177,13 +179,6 @@ class KubeletClient:
             raise _unreachable(endpoint, error, CONNECT_SECONDS) from None
         writer.transport.set_write_buffer_limits(PIECE)
         return Stream(reader, writer)
-
-
-def _connecting(settings: KubeletSettings) -> ConnectingContext:
-    """Return the context of connections. Raises CertificateError."""
-    authority = settings.certificate_authority
-    files = TlsFiles(authority, settings.client_certificate, settings.client_key)
-    return ConnectingContext(files, _keep, verify=bool(authority))
 
 
 async def _refuse_redirect(*_: object) -> None:
