@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import pytest
@@ -157,3 +158,38 @@ async def test_a_kubelet_that_does_not_answer_does_not_hide_the_others() -> None
     found = await Kubelets().usage().of([node("silent"), node("a")])
     assert found["silent"] == {}
     assert NODE in found["a"]
+
+
+class Silent(Kubelets):
+    """A kubelet that does not answer."""
+
+    async def endpoint(self, node: Node) -> Any:
+        self.asked += 1
+        await asyncio.sleep(0)
+        raise KubeletError("no answer")
+
+
+async def test_those_who_wait_for_a_kubelet_that_does_not_answer_do_not_ask_one_by_one() -> None:
+    """Each would wait as long as the first, after all before it."""
+    silent = Silent()
+    usage = silent.usage()
+    found = await asyncio.gather(*(usage.of([node("a")]) for _ in range(5)))
+    assert (found, silent.asked) == ([{"a": {}}] * 5, 1)
+    silent.now += 1
+    await usage.of([node("a")])
+    assert silent.asked == 2
+
+
+class Slow(Kubelets):
+    """A kubelet that takes long to say the same again."""
+
+    async def request(self, *_: Any, **__: Any) -> Any:
+        self.asked += 1
+        self.now += 9
+        return Answer(said(1000))
+
+
+async def test_a_kubelet_that_is_slow_is_not_asked_on_and_on() -> None:
+    slow = Slow()
+    await slow.usage().of([node("a")])
+    assert slow.now - 1000 < 40

@@ -33,8 +33,8 @@ NODE: Final[Key] = ("", "", "")
 _PATH: Final = "/metrics/resource"
 #: Seconds for which a reading is answered again, and in which it is the beginning of the next.
 _FRESH, _KEPT = 10.0, 120.0
-#: Seconds between attempts to get a second reading, and the most of these.
-_PAUSE, _ATTEMPTS = 2.0, 8
+#: Seconds between attempts to get a second reading, and in which there are any.
+_PAUSE, _TRYING = 2.0, 16.0
 _ANSWER_SECONDS: Final = 10.0
 #: Kubelets that are asked at once, bytes of an answer, nodes whose readings are kept.
 _AT_ONCE, _MAX_BYTES, _MAX_NODES = 32, 4 << 20, 5_000
@@ -134,6 +134,13 @@ class _Known:
     usage: dict[Key, Usage]
 
 
+class _Asking(asyncio.Lock):
+    """Held while a kubelet is asked."""
+
+    failed = -math.inf
+    """When it last did not answer."""
+
+
 class KubeletUsage:
     """What nodes use, read from their kubelets when it is asked for."""
 
@@ -147,7 +154,7 @@ class KubeletUsage:
         self._clock = clock
         self._sleep = sleep
         self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._asking: WeakValueDictionary[str, _Asking] = WeakValueDictionary()
         self._at_once = asyncio.Semaphore(_AT_ONCE)
 
     async def of(self, nodes: Iterable[Node]) -> dict[str, dict[Key, Usage]]:
@@ -159,11 +166,13 @@ class KubeletUsage:
     async def _of_node(self, node: Node) -> dict[Key, Usage]:
         # Another machine may have the name of one that is gone.
         name, uid = node.metadata.name, node.metadata.uid
-        lock = self._locks.setdefault(uid, asyncio.Lock())
-        async with lock:
+        asking, came = self._asking.setdefault(uid, _Asking()), self._clock()
+        async with asking:
             known, now = self._known.get(uid), self._clock()
             if known is not None and now - known.asked < _FRESH:
                 return known.usage
+            if asking.failed >= came:
+                return {}  # Those who wait need not find out one after another.
             try:
                 readings = await self._read(node)
                 if known is None or now - known.asked >= _KEPT:
@@ -171,6 +180,7 @@ class KubeletUsage:
                     readings = await self._read_later(node, readings)
             except KubeletError as error:
                 _log.debug("No usage of a node", node=name, error=str(error))
+                asking.failed = self._clock()
                 return {}
             usage = usage_between(known.readings, readings, known.usage)
             found = _Known(self._clock(), readings, usage)
@@ -183,7 +193,8 @@ class KubeletUsage:
     async def _read_later(self, node: Node, first: dict[Key, Reading]) -> dict[Key, Reading]:
         """Return the next reading that the kubelet has. Raises KubeletError."""
         readings, begun = first, first.get(NODE, Reading()).at
-        for _ in range(_ATTEMPTS):
+        until = self._clock() + _TRYING
+        while self._clock() < until:
             await self._sleep(_PAUSE)
             readings = await self._read(node)
             if readings.get(NODE, Reading()).at > begun:
