@@ -254,3 +254,26 @@ async def test_a_bug_in_what_waited_fails_the_term_and_the_rest_is_dropped() -> 
     assert isinstance(fault, PodFault)
     assert isinstance(fault.__cause__, ZeroDivisionError)
     assert not done
+
+
+async def test_a_member_that_is_deleted_before_permit_is_asked_for_it_does_not_wait_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Turn, "has_lasted", lambda *_: True)
+    world = world_of_nodes(n1="4")
+
+    def permit(pod: Any) -> PermitResult:
+        if pod.name == "b":
+            return PermitResult(Status(Code.WAIT), timeout=600.0)
+        world.cluster.delete("Pod", "default/b")
+        return PermitResult()
+
+    async with world.running():
+        world.script.on_permit = permit
+        group(world, "g", 2)
+        members(world, "g", "a", "b", cpu="1")
+        await asyncio.sleep(5)
+        assert not list(world.state.waiting)
+        assert not world.state.cache.assumed
+        assert world.place("a") == "gated"
+        world.check()

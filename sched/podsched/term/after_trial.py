@@ -25,11 +25,11 @@ class AfterTrial:
         self._waiting: deque[Callable[[], None]] = deque()
         self._ended = Changes()
         self.is_open = False
-        """Whether other tasks run while a trial is open."""
+        """Whether other tasks run while a trial is open, or while not all that waited is done."""
 
     @contextmanager
     def others_run(self) -> Iterator[None]:
-        """Let other tasks run in this block, while a trial is open."""
+        """Let other tasks run in this block; what they do waits."""
         self.is_open = True
         try:
             yield

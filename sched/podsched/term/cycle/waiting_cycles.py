@@ -110,6 +110,10 @@ class WaitingCycles(TermPart):
         )
         # The task starts with the next turn of the event loop, so ``_ended`` finds this entry.
         self._cycles[pod.uid] = _Cycle(task)
+        known = self._cluster.pods.get(pod.key)
+        if known is None or known.uid != pod.uid or known.terminating:
+            # Other tasks may run between the decision for a group and this: its event has come.
+            self.deleted(pod)
 
     async def _run(self, assignment: Assignment, waiting: WaitingPod | None) -> Status:
         with working_on(assignment.pod.pod):
