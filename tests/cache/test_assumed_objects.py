@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from podsched.cache.cache import Cache
@@ -16,6 +18,10 @@ def cluster_of(*names: str) -> tuple[Cache, AssumedObjects[v1.Service]]:
     for name in names:
         cache.apply("Service", None, service(name))
     return cache, cache.cluster.assumed("Service")
+
+
+def claim(uid: str) -> v1.ResourceClaim:
+    return v1.ResourceClaim(metadata=v1.ObjectMeta(name="c", uid=uid))
 
 
 def apps(services: AssumedObjects[v1.Service]) -> dict[str, str]:
@@ -68,14 +74,15 @@ def test_another_object_of_the_informer_ends_the_assumption() -> None:
     assert services.assumed() == []
 
 
-def test_an_object_that_is_deleted_was_last_what_was_assumed_of_it() -> None:
+@pytest.mark.parametrize("new", [None, claim("2")])
+def test_an_object_that_is_gone_was_last_what_was_assumed_of_it(new: Any) -> None:
     cache = Cache()
-    stored, assumed = (v1.ResourceClaim(metadata=v1.ObjectMeta(name="c")) for _ in range(2))
+    stored, assumed = claim("1"), claim("1")
     assumed.status.allocation.SetInParent()
     cache.apply("ResourceClaim", None, stored)
     cache.cluster.assumed("ResourceClaim").assume(assumed)
-    (change,) = cache.apply("ResourceClaim", stored, None).changes
-    assert (change.old, change.new) == (assumed, None)
+    (change,) = cache.apply("ResourceClaim", stored, new).changes
+    assert (change.old, change.new) == (assumed, new)
 
 
 def test_every_assumption_and_restoration_has_a_version_of_its_own() -> None:

@@ -191,8 +191,8 @@ def _apply_object(cluster: ClusterState, kind: str, old: Any | None, new: Any | 
     # After the object is replaced, because the assumption is compared with the new object.
     if (assumed := cluster.assumed_kinds.get(kind)) is not None:
         dropped = assumed.drop_if_outdated(meta.namespace, meta.name)
-        if new is None and dropped is not None:
-            # As in kube-scheduler: what was assumed of it, such as devices, is free now.
+        if dropped is not None and (new is None or new.metadata.uid != dropped.metadata.uid):
+            # It is gone. As in kube-scheduler, what was assumed of it, such as devices, is free.
             old = dropped
     resource = OBJECT_RESOURCES.get(kind)
     if resource is None:
