@@ -93,7 +93,7 @@ class Rewriter:
             resized = change.subresource == RESIZE
             planned = await self._growth.charged(planned, resized=resized)
         entry = only_entry(await self._writes.change(planned, None, dry_run=change.dry_run))
-        return entry.changed(last) if last and not change.dry_run else entry
+        return entry.changed(last) if last else entry
 
     def _changed(self, change: Rewrite, entry: Entry) -> AnyObject:
         """Return the new version of an object, admitted. Raises ApiError."""
@@ -151,9 +151,9 @@ def _keep_qos_class(kind: Kind, updated: AnyObject, old: AnyObject) -> None:
     updated.status.qos_class = before
 
 
-def metadata_with_status(kind: Kind) -> Sequence[str]:
+def metadata_with_status(kind: str) -> Sequence[str]:
     """Return the fields of metadata that an update of the status writes, too."""
-    return () if kind.name in _STATUS_ALONE else _WITH_STATUS
+    return () if kind in _STATUS_ALONE else _WITH_STATUS
 
 
 def _with_metadata(kind: Kind, updated: AnyObject, message: AnyObject, old: AnyObject) -> AnyObject:
@@ -166,7 +166,7 @@ def _with_metadata(kind: Kind, updated: AnyObject, message: AnyObject, old: AnyO
     new, before = message.metadata, old.metadata
     if new.uid and new.uid != before.uid:
         raise errors.immutable(kind, before.name, "metadata.uid", new.uid)
-    written = (*metadata_with_status(kind), "managed_fields")
+    written = (*metadata_with_status(kind.name), "managed_fields")
     if any(getattr(new, field) != getattr(before, field) for field in written):
         for field in written:
             updated.metadata.ClearField(field)

@@ -55,6 +55,20 @@ def test_a_reference_is_owned_as_a_whole() -> None:
     assert cause["field"].endswith('.env[name="x"].valueFrom.secretKeyRef')
 
 
+@pytest.mark.parametrize(
+    ("kind", "labels"),
+    [("Pod", {"f:metadata": {"f:labels": {"f:a": {}}}}), ("VolumeAttachment", {})],
+)
+def test_who_applies_a_status_owns_of_the_metadata_what_is_written_with_it(
+    kind: str, labels: Content
+) -> None:
+    config = {"metadata": {"labels": {"a": "1"}, "finalizers": ["a/a"]}, "status": {"x": 1}}
+    by = Manager("one", "Apply", "status")
+    found = applied(NEW, config, by, force=False, version="v1", kind=kind, clock=lambda: 0.0)
+    [owner] = found["metadata"]["managedFields"]
+    assert owner["fieldsV1"] == {"f:status": {"f:x": {}}, **labels}
+
+
 # ---------------------------------------------------------------------- what is removed
 
 

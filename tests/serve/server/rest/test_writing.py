@@ -135,6 +135,19 @@ async def test_a_dry_run_stores_nothing(kube: KubeClient) -> None:
     assert (await kube.get(f"{PODS}/web")).status == 404
 
 
+@pytest.mark.parametrize("query", ["?dryRun=All", ""])
+async def test_the_removal_of_the_last_finalizer_is_answered_with_it(
+    kube: KubeClient, query: str
+) -> None:
+    new = manifest()
+    new["metadata"]["finalizers"] = ["example.com/a"]
+    await kube.request("POST", PODS, new)
+    await kube.request("DELETE", f"{PODS}/web")
+    patch = {"metadata": {"finalizers": None}}
+    answer = await kube.request("PATCH", f"{PODS}/web{query}", patch, MERGE)
+    assert "finalizers" not in answer.json["metadata"]
+
+
 @pytest.mark.parametrize(
     ("query", "body", "status"),
     [
@@ -285,6 +298,25 @@ async def test_a_write_that_changes_nothing_keeps_the_version(kube: KubeClient) 
     patch = {"metadata": {"labels": {"a": "1"}}}
     again = (await kube.request("PATCH", f"{PODS}/web", patch, MERGE)).json
     assert again["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+
+
+@pytest.mark.parametrize("subresource", ["", "/status"])
+@pytest.mark.parametrize(
+    ("collection", "spec"),
+    [
+        ("/api/v1/nodes", {}),
+        ("/apis/apps/v1/namespaces/default/deployments", WORKLOAD),
+        ("/apis/kueue.x-k8s.io/v1beta2/cohorts", {}),
+    ],
+)
+async def test_an_object_that_is_sent_back_as_it_was_shown_is_not_written(
+    kube: KubeClient, collection: str, spec: dict[str, Any], subresource: str
+) -> None:
+    """Its empty spec or status is shown, and not stored."""
+    shown = (await kube.request("POST", collection, {"metadata": {"name": "a"}, "spec": spec})).json
+    path = f"{collection}/a{subresource}"
+    assert (await kube.request("PUT", path, shown)).json == shown
+    assert (await kube.request("PATCH", path, shown, MERGE)).json == shown
 
 
 async def test_the_status_is_written_by_its_path_alone(kube: KubeClient) -> None:

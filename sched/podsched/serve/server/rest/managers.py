@@ -209,7 +209,7 @@ def applied(
     """
     if is_large(_manageable(live)):
         raise too_large(f"the object has more than {MAX_FIELDS:,} fields: replace it instead")
-    live, config = _opaque(kind, live), _opaque(kind, _own_part(config, manager))
+    live, config = _opaque(kind, live), _opaque(kind, _own_part(kind, config, manager))
     owners = _owners(live) or _first_owner(live, version, clock)
     own = next((owner for owner in owners if owner.manager == manager), None)
     others = [owner for owner in owners if owner is not own]
@@ -247,19 +247,20 @@ def _noted(live: Mapping[str, Any], version: str, kind: str) -> Fields:
     return difference(fields_of(_manageable(noted)), _Difference.between(live, noted).changed)
 
 
-def _own_part(config: Mapping[str, Any], manager: Manager) -> dict[str, Any]:
+def _own_part(kind: str, config: Mapping[str, Any], manager: Manager) -> dict[str, Any]:
     """Return the part of a configuration that the manager's subresource writes."""
-    if manager.subresource in POD_PARTS:
+    if not manager.subresource:
+        return {key: value for key, value in config.items() if key != "status"}
+    is_part = manager.subresource in POD_PARTS
+    names = _UNMANAGED.union(() if is_part else metadata_with_status(kind))
+    metadata = {key: value for key, value in config.get("metadata", {}).items() if key in names}
+    if is_part:
         spec = config.get("spec")
         own = part_of_spec(spec, manager.subresource) if isinstance(spec, dict) else {}
-        metadata = config.get("metadata", {})
-        names = {key: value for key, value in metadata.items() if key in _UNMANAGED}
-        return {"metadata": names, "spec": own}
-    if manager.subresource:
-        # Of an approval, too: it is a part of the status.
-        kept = ("apiVersion", "kind", "metadata", "status")
-        return {key: value for key, value in config.items() if key in kept}
-    return {key: value for key, value in config.items() if key != "status"}
+        return {"metadata": metadata, "spec": own}
+    # Of an approval, too: it is a part of the status.
+    kept = ("apiVersion", "kind", "status")
+    return {**{key: value for key, value in config.items() if key in kept}, "metadata": metadata}
 
 
 def _first_owner(live: Mapping[str, Any], version: str, clock: Callable[[], float]) -> list[_Owner]:
@@ -345,7 +346,7 @@ def _written(
         content["status"] = of_status["status"]
     if alone:
         of_new, of_live = (each.get("metadata", {}) for each in (new, live))
-        names = metadata_with_status(resource.kind)
+        names = metadata_with_status(resource.kind.name)
         kept = {name: value for name, value in of_live.items() if name not in names}
         content["metadata"] = kept | {name: of_new[name] for name in names if name in of_new}
     return content

@@ -145,6 +145,6 @@ def _operations(patch: Any, kind: str) -> Callable[[Content], Content]:
             raise bad_request("error decoding patch: the result is not an object")
         # Each move may have made it deeper.
         _check_depth(result)
-        return {name: value for name, value in result.items() if value != {} or name in content}
+        return result
 
     return change

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from podsched.api import codec
 from podsched.api.kind import Generation, Kind
-from podsched.api.objects import NodeSystemInfo
+from podsched.api.objects import AnyObject, NodeStatus, NodeSystemInfo, copy_field
 
 _MICRO_TIMES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "Lease": (("spec", "acquireTime"), ("spec", "renewTime")),
@@ -23,6 +23,7 @@ _MICRO_TIMES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
 }
 #: Times that Kubernetes shows in whole seconds; podsched's own writers may store fractions.
 _TIMES: Final[Mapping[str, tuple[str, ...]]] = {"Event": ("firstTimestamp", "lastTimestamp")}
+_NO_ENDPOINTS: Final = {"kubeletEndpoint": {"Port": 0}}
 _MICRO: Final = re.compile(r".*\.\d{6}(Z|[+-]\d{2}:\d{2})")
 
 
@@ -65,6 +66,22 @@ def always_shown(kind: Kind) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
+def keep_absent(kind: Kind, message: AnyObject, old: AnyObject) -> None:
+    """Leave out of a replacement, in place, what is shown of ``old`` although it is not stored.
+
+    So a client that sends an object back as it was shown changes nothing.
+    """
+    for name in always_shown(kind):
+        new, before = getattr(message, name), getattr(old, name)
+        if isinstance(new, NodeStatus):
+            if new.daemon_endpoints == _NO_ENDPOINTS and not before.HasField("daemon_endpoints"):
+                new.ClearField("daemon_endpoints")
+            if not (new.node_info.ByteSize() or before.node_info.ByteSize()):
+                copy_field(new, before, "node_info")
+        if not (new.ByteSize() or before.ByteSize()):
+            copy_field(message, old, name)
+
+
 def _with_micros(content: dict[str, Any], path: tuple[str, ...]) -> None:
     *above, last = path
     at: Any = content
@@ -89,7 +106,7 @@ def _shape_node(content: dict[str, Any]) -> None:
     if "podCIDR" in spec:
         spec.setdefault("podCIDRs", [spec["podCIDR"]])
     status = content.setdefault("status", {})
-    status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
+    status.setdefault("daemonEndpoints", _NO_ENDPOINTS)
     status.setdefault("nodeInfo", codec.write(NodeSystemInfo()))
 
 

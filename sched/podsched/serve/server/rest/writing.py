@@ -51,6 +51,7 @@ from podsched.serve.server.rest.pod_warnings import pod_warnings
 from podsched.serve.server.rest.reading import Reading
 from podsched.serve.server.rest.resources import Resource
 from podsched.serve.server.rest.routes import Target
+from podsched.serve.server.rest.shapes import keep_absent
 from podsched.serve.server.rest.views import patchable, typed
 from podsched.serve.server.rewriting import Make, Rewrite
 
@@ -147,6 +148,7 @@ class Writing:
             check_event(target, message, entry.message)
             message = _own_part(target, message, entry)
             set_kubelet_defaults(message, entry.message)
+            keep_absent(resource.kind, message, entry.message)
             return managed(resource, entry, message, manager)
 
         before = await made_before(self._core.cache, target, len(request.body), make)
@@ -226,6 +228,7 @@ class Writing:
         def make(entry: Entry) -> AnyObject:
             content = change(typed(resource, patchable(resource, entry)))
             message = _patched(target, entry, content, level, warnings)
+            keep_absent(resource.kind, message, entry.message)
             return managed(resource, entry, message, manager)
 
         before = await made_before(self._core.cache, target, effort_of(kind, request.body), make)
