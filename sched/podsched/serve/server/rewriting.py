@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from podsched.api.defaulting import NAMESPACE_NAME_LABEL
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Namespace, ObjectMeta, Pod, copy_of
@@ -171,6 +172,8 @@ def _with_metadata(kind: Kind, updated: AnyObject, message: AnyObject, old: AnyO
         for field in written:
             updated.metadata.ClearField(field)
             updated.metadata.MergeFrom(ObjectMeta(**{field: getattr(new, field)}))
+        if isinstance(updated, Namespace):
+            updated.metadata.labels[NAMESPACE_NAME_LABEL] = before.name
         if problems := validate(kind, updated, old):
             raise errors.invalid_fields(kind, before.name, problems)
     return updated

@@ -328,6 +328,17 @@ async def test_the_status_is_written_by_its_path_alone(kube: KubeClient) -> None
     assert written["status"]["phase"] == "Running"
 
 
+@pytest.mark.parametrize("subresource", ["", "/status"])
+async def test_a_namespace_keeps_the_label_with_its_name(
+    kube: KubeClient, subresource: str
+) -> None:
+    """Network policies and the affinity of pods select it by this label."""
+    patch = {"metadata": {"labels": None}}
+    path = f"/api/v1/namespaces/default{subresource}"
+    answer = await kube.request("PATCH", path, patch, MERGE)
+    assert answer.json["metadata"]["labels"] == {"kubernetes.io/metadata.name": "default"}
+
+
 async def test_a_claim_of_a_dump_is_not_bound_before_its_controller_says_so(
     kube: KubeClient,
 ) -> None:
