@@ -434,6 +434,25 @@ async def test_an_object_that_gets_another_owner_at_the_last_moment_is_kept(
     assert left.metadata.owner_references[0].name == "other"
 
 
+async def test_an_object_in_a_circle_of_owners_does_not_wait_for_other_dependents(
+    term: Term,
+) -> None:
+    for name, owner in (("a", "b"), ("b", "a"), ("slow", "a")):
+        item = ConfigMap()
+        item.metadata.name, item.metadata.namespace, item.metadata.uid = name, "default", name
+        item.metadata.owner_references.add(
+            api_version="v1", kind="ConfigMap", name=owner, uid=owner, block_owner_deletion=True
+        )
+        item.metadata.finalizers.extend(["example.com/slow"] if name == "slow" else ())
+        term.cluster.create(item)
+    await asyncio.sleep(1)
+    first = DeleteRequest(kind="ConfigMap", name="a", namespace="default")
+    first.propagation_policy = "Foreground"
+    await term.cluster.delete_many([first], fence=term.cluster.new_term("default/user"))
+    await asyncio.sleep(5)
+    assert term.cluster.object("ConfigMap", "default/b").metadata.HasField("deletion_timestamp")
+
+
 async def test_a_namespace_goes_with_all_that_is_in_it(term: Term) -> None:
     namespace = Namespace()
     namespace.metadata.name = "default"

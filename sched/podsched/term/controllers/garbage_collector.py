@@ -136,9 +136,12 @@ class GarbageCollector(QueueController):
 
     def _open_circle(self, ref: Ref, item: AnyObject) -> None:
         """Let an object delay no owner if a dependent waits for its own: perhaps for an owner."""
+        owners = item.metadata.owner_references
+        # Else each try to delete it would fail, because this has made another version.
+        blocks = any(reference.block_owner_deletion for reference in owners)
         below = (self._objects.get(*of) for of in self._dependents.of(item.metadata.uid))
-        if any(of is not None and of.metadata.uid in self._waiting for of in below):
-            shown = map(write, item.metadata.owner_references)
+        if blocks and any(of is not None and of.metadata.uid in self._waiting for of in below):
+            shown = map(write, owners)
             references = [{**reference, "blockOwnerDeletion": False} for reference in shown]
             patch = metadata_patch(item, {"ownerReferences": references})
             patch.resource_version = 0  # The deletion changes it.
