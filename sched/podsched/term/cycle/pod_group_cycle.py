@@ -164,7 +164,7 @@ class PodGroupCycle(TermPart):
             return self._attempted
         self._state.queue.attempts.return_unattempted(members, self._clock())
         if group is None:
-            # Else a group that gets its name would not be recorded, and would be taken back early.
+            # Else a group that gets its name would count as partly bound, with these failures.
             self._group_outcomes.binding.discard(key)
             taking_back.start_ended(key, started=True)
         elif started:
