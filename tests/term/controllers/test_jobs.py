@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 
 from podsched.api.defaulting import default_queued_job
-from podsched.api.objects import Job, Pod, timestamp
+from podsched.api.objects import Job, Pod, ReplicaSet, timestamp
+from podsched.api.owners import add_controller
 from podsched.serve.client.errors import Forbidden
 from podsched.term.controllers.jobs import JobController
 from support.controller_world import START, ControllerWorld, bound_pod
@@ -725,14 +726,22 @@ def test_the_priority_class_of_a_job_is_handed_on_to_its_pods(world: ControllerW
     assert conditions(world) == ["SuccessCriteriaMet", "Complete"]
 
 
-def test_pods_that_a_deleted_job_leaves_behind_lose_its_finalizer(world: ControllerWorld) -> None:
-    """The garbage collector may take the reference away before the finalizer is removed."""
+@pytest.mark.parametrize("adopted", [False, True])
+def test_pods_that_a_deleted_job_leaves_behind_lose_its_finalizer(
+    world: ControllerWorld, adopted: bool
+) -> None:
+    """The garbage collector may take the reference away before the finalizer is removed.
+
+    Then a ReplicaSet may adopt them before, too.
+    """
     put(world, job())
     world.mark(stored(world), "Orphan")
     for pod in pods(world):
         left = Pod()
         left.CopyFrom(pod)
         del left.metadata.owner_references[:]
+        if adopted:
+            add_controller(left.metadata, ReplicaSet())
         world.put(left)
     world.wait(2)
     world.remove("Job", "default/sum")

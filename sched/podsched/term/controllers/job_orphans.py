@@ -1,7 +1,7 @@
 """Remove the finalizer of Jobs from the pods that no Job counts.
 
-These are the pods of Jobs that are gone or finished, and those without a controller that no Job
-adopts.
+These are the pods of Jobs that are gone or finished, those of other controllers, and those without
+a controller that no Job adopts.
 """
 
 from __future__ import annotations
@@ -49,11 +49,13 @@ class JobOrphans:
             return
         if JOB_TRACKING in pod.metadata.finalizers:
             owner = controller_of(pod.metadata)
-            if owner is None or (owner.kind == "Job" and self._job_of(pod, owner) is None):
+            if owner is None or self._job_of(pod, owner) is None:
                 self._keys.add(key)
 
     def _job_of(self, pod: Pod, owner: OwnerReference) -> Job | None:
         """Return the Job that controls a pod, if it exists."""
+        if owner.kind != "Job":
+            return None  # A ReplicaSet may adopt what a Job has left.
         job = find(self._objects, Job, f"{pod.metadata.namespace}/{owner.name}")
         return job if job is not None and job.metadata.uid == owner.uid else None
 
@@ -73,7 +75,7 @@ class JobOrphans:
                 return  # It will be adopted.
         else:
             job = self._job_of(pod, owner)
-            if owner.kind != "Job" or (job is not None and finished(job) is None):
+            if job is not None and finished(job) is None:
                 return
         self._writes.send(key, without_finalizer(pod, JOB_TRACKING), self._keys.adder(key))
 
