@@ -444,3 +444,12 @@ def test_which_node_events_help(
     hint: QueueingHint,
 ) -> None:
     assert hinted(plugin(three_nodes()), pod("p", spec), event, old, new) is hint
+
+
+def test_a_node_that_leaves_the_domain_of_anothers_anti_affinity_helps() -> None:
+    state = three_nodes(running("q", "a1", far(term("me"))))
+    waiting = pod("p", far(term(key=HOSTNAME)), labels={"app": "me"})
+    moved, other = zoned("a1", "zc"), {**dict(zoned("a1", "za").metadata.labels), "disk": "ssd"}
+    asked = plugin(state)
+    assert hinted(asked, waiting, NODE_LABEL, zoned("a1", "za"), moved) is QUEUE
+    assert hinted(asked, waiting, NODE_LABEL, zoned("a1", "za"), node("a1", labels=other)) is SKIP

@@ -8,7 +8,7 @@ fits now, so it waits for the next flush of unschedulablePods (5 minutes). Here 
 * a term has a namespaceSelector;
 * the pod's affinity terms match the pod itself, and the last other pod that they match is gone: the
   pod may now be the first of its kind;
-* a node was added or relabelled, and only the anti-affinity of other pods rejected the pod.
+* a node was added or relabelled, and the anti-affinity of other pods rejected the pod.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from podsched.framework.events import QueueingHint
 from podsched.framework.plugin import Handle
 from podsched.framework.pods import PodInfo
+from podsched.plugins.inter_pod_affinity.relations import RelationsIndex
 from podsched.plugins.inter_pod_affinity.terms import (
     NO_LABELS,
     AffinityTerm,
@@ -34,8 +35,8 @@ from podsched.v1 import objects_pb2 as v1
 class AffinityHints:
     """The hint functions; they look up namespaces through the handle."""
 
-    def __init__(self, handle: Handle) -> None:
-        self._handle = handle
+    def __init__(self, handle: Handle, index: RelationsIndex) -> None:
+        self._handle, self._index = handle, index
         #: The other pod of the last call and its compiled terms: a hint is called for many waiting
         #: pods with the same event.
         self._others: tuple[v1.Pod | None, PodTerms] = (None, PodTerms())
@@ -73,7 +74,9 @@ class AffinityHints:
             keys = [term.topology_key for term in terms.required_affinity]
             helps = not keys or bool(terms.required_anti_affinity)
             return QueueingHint.of(helps or any(key in labels for key in keys))
-        return QueueingHint.of(_relabelling_helps(terms, old.metadata.labels, labels))
+        relations, _ = self._index.of(pod, self._handle.cluster)
+        repelled = [key for key, _ in relations.repelled]
+        return QueueingHint.of(_relabelling_helps(terms, repelled, old.metadata.labels, labels))
 
     def _resolved(self, terms: Sequence[AffinityTerm]) -> list[AffinityTerm]:
         return [resolved(term, self._handle.cluster) for term in terms]
@@ -99,20 +102,20 @@ def _all_match(terms: Sequence[AffinityTerm], pod: v1.Pod | None) -> bool:
     return bool(terms) and all(_matches(term, pod) for term in terms)
 
 
-def _relabelling_helps(terms: PodTerms, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
+def _relabelling_helps(
+    terms: PodTerms, repelled: Sequence[str], old: Mapping[str, str], new: Mapping[str, str]
+) -> bool:
     """Return whether a node's changed labels can help a pod with these terms.
 
     They help if the topology key of an affinity term got a new value, or if that of an
-    anti-affinity term lost its old one.
+    anti-affinity term lost its old one. ``repelled``: the keys of other pods' anti-affinity terms.
     """
-    # Only other pods' anti-affinity can have rejected the pod, and its keys are unknown here.
+    # Only other pods' anti-affinity can have rejected the pod, also that of nominated pods.
     if not terms.required:
         return old != new
     for term in terms.required_affinity:
         key = term.topology_key
         if key in new and old.get(key) != new[key]:
             return True
-    return any(
-        term.topology_key in old and old[term.topology_key] != new.get(term.topology_key)
-        for term in terms.required_anti_affinity
-    )
+    keys = (*(term.topology_key for term in terms.required_anti_affinity), *repelled)
+    return any(key in old and old[key] != new.get(key) for key in keys)

@@ -144,7 +144,7 @@ class InterPodAffinity:
             ignore_preferred=args.ignore_preferred_terms_of_existing_pods,
         )
         self._domains = TopologyDomains()
-        self._hints = AffinityHints(handle)
+        self._hints = AffinityHints(handle, self._index)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return a number that stands for the pod's terms and the labels that terms select by."""
