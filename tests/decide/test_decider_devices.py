@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.api.device_claims import is_reserved_for
 from podsched.api.extended_resources import extended_claim_owner
+from podsched.api.manifest import from_manifest
 from podsched.cache.pod_class import make_pod_info
 from podsched.cache.trial import Trial
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.decision import Decision
 from podsched.decide.runtime.plugin_handle import Chance
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.plugin import PostFilterResult
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.term.cycle.reserve_permit import run_reserve, run_unreserve
 from podsched.term.writes.bind_queue import Assignment
@@ -27,6 +30,8 @@ from podsched.v1 import objects_pb2 as v1
 from support.device_objects import device_class, devices, resource_claim
 from support.engine_world import World, container, node, pod
 from support.examples import examples
+from support.volume_world import claim as volume_claim
+from support.volume_world import storage_class
 
 GPU = "example.com/gpu"
 OWN = "deviceclass.resource.kubernetes.io/gpu"
@@ -227,3 +232,30 @@ def test_with_and_without_accelerators_pods_get_the_same_nodes_and_devices(seed:
         assert len(used) == len(set(used))
         for _ in range(world.random.randint(0, 3)):
             world.happen()
+
+
+@pytest.mark.parametrize("kind", ["ResourceClaim", "PersistentVolumeClaim"])
+def test_postfilter_reads_nothing_that_prefilter_left_before_the_pod_was_rejected_there(
+    kind: str,
+) -> None:
+    world, name = Devices(1), "claim"
+    wanted, disk = resource_claim(name, count=99), from_manifest(volume_claim(name)).message
+    for item in (wanted, disk, from_manifest(storage_class("local")).message):
+        world.put(item)
+    spec = {
+        "containers": [container()],
+        "resourceClaims": [{"name": "c", "resourceClaimName": name}],
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": name}}],
+    }
+    waiting = QueuedPodInfo(make_pod_info(pod("p", spec), world.cache.classes), 0.0)
+
+    def said(decider: Decider) -> PostFilterResult | None:
+        runtime, made = decider
+        with Trial(world.cache) as trial:
+            [decision] = made.decide(trial, runtime, [waiting])
+        return made.post_filter(runtime, decision)
+
+    fast = world.decider()
+    assert said(fast) == said(world.decider(*REFERENCE))
+    world.cache.apply(kind, world.cluster.get(kind, "default", name), None)
+    assert said(fast) == said(world.decider(*REFERENCE))

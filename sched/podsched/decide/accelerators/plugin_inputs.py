@@ -63,18 +63,25 @@ class PluginInputs:
         """Run PreFilter of all plugins in order, until one rejects the pod unresolvably."""
         # None until all have run: after a failure or an early end each plugin is checked again.
         merge, self._moving = PreFilterMerge(), None
-        for named in self._runtime.pre_filter:
+        plugins = self._runtime.pre_filter
+        for place, named in enumerate(plugins):
             self._run_if_changed(named, pod)
             if not merge.add(named.name, self._entries[named.name].result):
+                self._forget({other.name for other in plugins[place + 1 :]})
                 break
         else:
             # The other plugins' results stay valid, so only these are checked from now on.
             self._moving = [
-                named
-                for named in self._runtime.pre_filter
-                if self._entries[named.name].inputs != FIXED_INPUTS
+                named for named in plugins if self._entries[named.name].inputs != FIXED_INPUTS
             ]
         self.pre_filtered = merge.done()
+
+    def _forget(self, plugins: Set[str]) -> None:
+        """Drop what PreFilter of plugins left earlier: PostFilter must not find it in the state."""
+        for name in plugins:
+            self._entries.pop(name, None)
+            self._state.data.pop(name, None)
+        self._state.skip_filter -= plugins
 
     def _run_if_changed(self, named: Named[PreFilterPlugin], pod: PodInfo) -> bool:
         """Run a plugin's PreFilter if its inputs changed; return whether the result differs."""

@@ -199,9 +199,9 @@ class DynamicResources:
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Skip pods without claims; an unusable claim makes the pod unresolvable."""
+        # The state may be that of an earlier PreFilter, when the class had claims to allocate.
+        state.data.pop(self.name, None)
         if not self._needs.is_concerned(pod, cluster):
-            # The state may be that of an earlier PreFilter, when the class had claims to allocate.
-            state.data.pop(self.name, None)
             return PreFilterResult(SKIP)
         try:
             needs = self._needs.by_row(pod, cluster)
@@ -253,12 +253,9 @@ class DynamicResources:
         """
         needs: PodNeeds | None = state.data.get(self.name)
         if needs is None:
-            # Another plugin may have rejected the pod before PreFilter came to this one. That it
-            # skipped may be known from an equal pod that was not rejected.
-            excluded = runner.outcome.excluded
-            rejected = excluded.plugin and excluded.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-            skipped = self.name in state.skip_filter and not rejected
-            if not skipped and excluded.plugin != self.name:
+            # Another plugin may have rejected the pod before PreFilter came to this one.
+            rejected = runner.outcome.excluded.plugin == self.name
+            if not rejected and self.name not in state.skip_filter:
                 return PostFilterResult(unresolvable(REASON_NOT_FOUND))
             return PostFilterResult(unschedulable("no new claims to deallocate"))
         not_available = [
