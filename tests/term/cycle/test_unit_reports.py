@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from podsched.api.queue_labels import QUEUE_GROUP_NAME
 from podsched.queues.assignment import Waiting
 from podsched.term.cycle.unit_reports import quota_message
 from support.queues import condition, gang_and_wait, job, job_and_wait, message, one_node
@@ -30,6 +31,16 @@ async def test_a_unit_that_is_made_again_is_told_why_it_waits() -> None:
         await gang_and_wait(world, "g", "team", 1, cpu=1)
         assert message(world, "waits") == told
         assert condition(world, "g") == group_told
+
+
+@pytest.mark.looptime
+async def test_each_member_that_comes_later_is_told_that_its_queue_is_stopped() -> None:
+    async with one_node({"cpu": 8}, stop="Hold").running() as world:
+        for name in ("first", "later"):
+            await job_and_wait(world, name, "team", cpu=1, labels={QUEUE_GROUP_NAME: "g"})
+        stopped = "ClusterQueue team is stopped"
+        assert [message(world, name) for name in ("first", "later")] == [stopped] * 2
+        assert world.events("first", "FailedScheduling") == [stopped]
 
 
 class Unlisted(dict[str, Any]):

@@ -66,7 +66,7 @@ class Admission:
         self.problems: dict[str, Problem] = {}
         """Why units cannot wait in their queues, by key of the unit."""
         self.new_problems: dict[str, None] = {}
-        """Keys of units whose problem has changed; for who reports it."""
+        """Keys of units with a problem that have changed: new members have to be told of it."""
         self.to_gate_again: dict[str, None] = {}
         """The uids of pods that joined or left queues: PreEnqueue has to run for them again."""
         #: Keys of units whose pods are nominated to nodes although the unit has no hold.
@@ -329,7 +329,7 @@ class Admission:
         self.books.stale |= take_all(self.requeuing.places.moved)
         if problem is None:
             self.problems.pop(key, None)
-        elif self.problems.get(key) != problem:
+        else:
             self.problems[key] = problem
             self.new_problems[key] = None
         why = "" if problem is None else problem.message
