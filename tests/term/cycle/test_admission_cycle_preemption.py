@@ -506,6 +506,22 @@ async def test_a_gang_that_has_grown_counts_as_admitted_when_it_started() -> Non
         assert bound(world) == ["g-0", "g-1", "g-2", "new"]
 
 
+@pytest.mark.parametrize("size", [(), (1,)])
+async def test_the_leader_that_admitted_units_evicts_the_one_first_that_it_admitted_last(
+    size: tuple[int, ...],
+) -> None:
+    make = gang if size else job
+    async with one_node({"cpu": 2}, within="LowerPriority").running() as world:
+        for name in ("first", "second"):
+            make(world, name, "team", *size, cpu=1)
+            await asyncio.sleep(5)
+        first, _ = bound(world)
+        make(world, "new", "team", *size, priority=1, cpu=1)
+        await asyncio.sleep(5)
+        assert first in bound(world)
+        assert len(bound(world)) == 2
+
+
 async def test_two_heads_of_a_cycle_may_have_the_same_victims_in_mind() -> None:
     """The second one looks again, without the victims that the first one has by then."""
     world = one_node()

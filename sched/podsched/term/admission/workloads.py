@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
+from math import floor
 from typing import Final, NamedTuple, cast
 
 from podsched.api.objects import WorkloadPriorityClass
@@ -44,6 +45,7 @@ class Workloads:
         endings: Endings,
         histories: Histories,
     ) -> None:
+        self._books = books
         self._cluster = books.cluster
         self._devices = devices
         self._usage = usage
@@ -119,7 +121,10 @@ class Workloads:
         return replace(
             self._common(unit, group, next(iter(pods))),
             # A group that grows, or whose pods are made again, keeps the time of its admission.
-            reserved_at=min(self._endings.admitted_at(unit), max(map(bound_at, pods))),
+            # It is now, in seconds as they are stored, while pods and group do not tell it yet.
+            reserved_at=min(
+                floor(self._books.now), self._endings.admitted_at(unit), max(map(bound_at, pods))
+            ),
             evicted=all(pod.terminating for pod in pods),
             usage=unit.usage,
             local_queue_usage=past,
