@@ -82,7 +82,7 @@ async def test_the_priority_that_is_told_is_the_lowest_that_finds_victims() -> N
 @pytest.mark.parametrize(
     ("cpu", "sentence"),
     [
-        (2, "It waits until 1 preempted unit is gone: default/pod:a."),
+        (2, "It waits until 1 preempted unit is gone: default/pod:b."),
         (4, "It waits until 2 preempted units are gone: default/pod:a, default/pod:b."),
     ],
 )
