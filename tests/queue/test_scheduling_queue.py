@@ -797,6 +797,22 @@ def test_many_pods_that_an_event_helps_are_moved_in_parts_except_those_that_are_
     assert moved == [["p0", "p1"], ["p2", "p4"]]
 
 
+def test_pods_that_are_being_moved_are_not_found_again_by_the_next_events(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timeouts, "AT_ONCE", 1)
+    queue, cls = queue_of(ON_NODE_ADD), pod_class()
+    for name in "abc":
+        queue.add(pod(name, cls), 1.0)
+    for _ in "abc":
+        reject(queue, 1.0, "Fit")
+    wake = partial(queue.move_all_to_active_or_backoff, NODE_ADD, None, v1.Node(), 100.0)
+    assert wake(except_uids={"uid-c"}) == 2
+    assert [wake(), wake()] == [2, 0]
+    assert reject(queue, 100.0, "Fit").info.name == "a"
+    assert [wake(), wake()] == [2, 0]
+
+
 def test_pending_pods_lists_all_with_a_summary() -> None:
     queue = queue_of()
     queue.add(pod("a"), 1.0)

@@ -198,11 +198,9 @@ class SchedulingQueue:
         # An event that no plugin registered for is not kept for pods in flight either.
         if not event.is_wildcard and not self._hints.matching(event):
             return 0
-        helped = self.pending.unschedulable.helped(event, old, new, max_priority)
         # A pod that Reserve or Permit rejected must not be woken by the room that it gives back. A
         # group gives back the room of each of its members, except all of them.
-        if helped and except_uids:
-            helped = {uid: where for uid, where in helped.items() if uid not in except_uids}
+        helped = self.pending.unschedulable.helped(event, old, new, max_priority, except_uids)
         # All pods are found before the first is moved: moving changes the groups that are searched.
         if helped:
             self.timeouts.wake(helped, event.text, now)

@@ -17,7 +17,7 @@ events that the gating plugin registered; none if it registered none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -35,6 +35,7 @@ class Group:
 
     Hints are called with ``sample``, which is or was one of the pods. ``rejectors`` are the plugins
     that rejected the pods and whose hints may help them; ``pending`` those that returned Pending.
+    ``woken``: where events have sent all of the pods, which are moved in parts.
     """
 
     key: Hashable
@@ -43,6 +44,7 @@ class Group:
     pending: frozenset[str]
     gating_plugin: str
     pods: dict[str, QueuedPodInfo] = field(default_factory=dict)
+    woken: Strategy = Strategy.SKIP
 
     @property
     def profile(self) -> str:
@@ -179,8 +181,9 @@ class _Asking:
     def ask_group(self, registration: Registration, group: Group) -> None:
         """Call a hint for a group or, if it is ``per_pod``, for each of its pods."""
         strategy = _strategy_if_queued(registration, group)
-        # Skip the call if its answer cannot move the pods further than the answer before.
-        if self._answers.get(group, Strategy.SKIP) >= strategy or not self.concerns(group):
+        # Skip the call if its answer cannot move the pods further than the answers before.
+        known = max(group.woken, self._answers.get(group, Strategy.SKIP))
+        if known >= strategy or not self.concerns(group):
             return
         if registration.per_pod:
             for pod in group.pods.values():
@@ -199,12 +202,18 @@ class _Asking:
     def _answers_queue(self, registration: Registration, pod: PodInfo) -> bool:
         return self._table.answers_queue(registration, pod, self._event, self._old, self._new)
 
-    def by_uid(self) -> dict[str, Strategy]:
+    def by_uid(self, except_uids: Collection[str]) -> dict[str, Strategy]:
         """Return the answers for groups and for single pods, by uid; the greater one counts."""
         for group, strategy in self._answers.items():
             for uid in group.pods:
                 self._by_pod[uid] = max(strategy, self._by_pod.get(uid, Strategy.SKIP))
-        return self._by_pod
+            # Else thousands of pods would be found again by each of hundreds of events. A gated
+            # pod may stay where it is.
+            if not (group.gating_plugin or any(uid in except_uids for uid in group.pods)):
+                group.woken = strategy
+        if not except_uids:
+            return self._by_pod
+        return {uid: where for uid, where in self._by_pod.items() if uid not in except_uids}
 
 
 def _strategy_if_queued(registration: Registration, group: Group) -> Strategy:
@@ -243,7 +252,7 @@ class UnschedulablePods:
     def add(self, pod: QueuedPodInfo, now: float) -> None:
         """Add a pod, which must not be here. Its ``group_key`` must not change while it is here."""
         group, uid = self._groups.of(pod), pod.info.uid
-        group.pods[uid] = pod
+        group.pods[uid], group.woken = pod, Strategy.SKIP
         self._pods[uid] = (pod, group)
         self.gated_count += bool(pod.gating_plugin)
         # A pod that is gated again keeps its old timestamp. Its waiting time is counted from now,
@@ -285,12 +294,18 @@ class UnschedulablePods:
         return found
 
     def helped(
-        self, event: ClusterEvent, old: Any, new: Any, max_priority: int | None
+        self,
+        event: ClusterEvent,
+        old: Any,
+        new: Any,
+        max_priority: int | None,
+        except_uids: Collection[str],
     ) -> dict[str, Strategy]:
         """Return the uids of the pods that an event may help, and where it sends each.
 
         ``old`` and ``new`` are the messages of the event's object. ``max_priority``: only pods of
-        this or a lower priority are considered.
+        this or a lower priority are considered, without ``except_uids``. All of them have to be
+        moved: groups of pods that an earlier event has helped are left out.
         """
         # An event for each bound pod ends here as long as nobody waits.
         if not self._pods:
@@ -300,7 +315,7 @@ class UnschedulablePods:
             return {
                 uid: Strategy.AFTER_BACKOFF
                 for uid, (_, group) in self._pods.items()
-                if asking.concerns(group)
+                if asking.concerns(group) and uid not in except_uids
             }
         for registration in self._table.matching(event):
             rejected = self._groups.rejected.get((registration.profile, registration.plugin))
@@ -316,7 +331,7 @@ class UnschedulablePods:
             # An index may offer too many groups, so the hint is called in any case.
             for group in rejected.candidates(registration, event, old, new):
                 asking.ask_group(registration, group)
-        return asking.by_uid()
+        return asking.by_uid(except_uids)
 
     def problems(self) -> Iterator[str]:
         """Yield a description of each violated invariant, for ``check_invariants``."""
