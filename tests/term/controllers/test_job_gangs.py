@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from podsched.api.objects import Job, Pod, PodGroup, Workload
+from podsched.api.pod_groups import PROTECTION_FINALIZER
+from podsched.term.controllers.garbage_collector import GarbageCollector
 from podsched.term.controllers.jobs import JobController
 from support.controller_world import ControllerWorld
 from support.jobs import change, job, pods, put, stored
@@ -50,7 +52,7 @@ def test_its_pods_name_the_group_that_is_made_for_it(world: ControllerWorld) -> 
     assert len(pods(world)) == 3
     assert groups_of(pods(world)) == {group.metadata.name}
     for pod in pods(world):
-        assert [of.kind for of in pod.metadata.owner_references] == ["Job", "PodGroup"]
+        assert [of.kind for of in pod.metadata.owner_references] == ["Job"]
     message = f"Created Workload {workload.metadata.name} for Job sum"
     assert f"Job sum Normal WorkloadCreated: {message}" in world.events
 
@@ -137,3 +139,14 @@ def test_a_job_made_again_before_its_workload_is_collected_has_its_own_group(
     group = world.get("PodGroup", f"default/{name}")
     assert group is not None
     assert [of.uid for of in group.metadata.owner_references if of.controller] == ["again"]
+
+
+def test_its_pods_are_deleted_with_it(world: ControllerWorld) -> None:
+    """Its PodGroup has a finalizer as long as they are there, so it must not own them as well."""
+    put(world, gang())
+    (group,) = world.objects("PodGroup").values()
+    group.metadata.finalizers.append(PROTECTION_FINALIZER)
+    world.start(GarbageCollector(world, world))
+    world.remove("Job", "default/sum")
+    world.settle()
+    assert all(pod.metadata.HasField("deletion_timestamp") for pod in pods(world))

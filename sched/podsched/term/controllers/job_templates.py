@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from podsched.api.objects import Job, Pod, PodGroup, PodTemplateSpec, copy_of
-from podsched.api.owners import add_owner
 from podsched.api.queue_labels import (
     MAX_EXEC_TIME,
     QUEUE_GROUP_COUNT,
@@ -40,13 +39,11 @@ def new_pods(
         template.metadata.finalizers.append(JOB_TRACKING)
     if is_indexed(job):
         _add_index_variable(template)
-    if group is None:
-        return [_new_pod(writes, job, template, new) for new in wanted]
-    template.spec.scheduling_group.pod_group_name = group.metadata.name
-    pods = [_new_pod(writes, job, template, new) for new in wanted]
-    for pod in pods:
-        add_owner(pod.metadata, group)
-    return pods
+    if group is not None:
+        # Kubernetes also makes it their owner. But it is there as long as they are, so they would
+        # have an owner when the Job is deleted, and stay.
+        template.spec.scheduling_group.pod_group_name = group.metadata.name
+    return [_new_pod(writes, job, template, new) for new in wanted]
 
 
 def _new_pod(writes: PodWrites, job: Job, template: PodTemplateSpec, new: NewPod) -> Pod:
