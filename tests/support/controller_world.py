@@ -121,6 +121,9 @@ class ControllerWorld:
     def cancel_eviction(self, key: str) -> None:
         self._evictions.pop(key, None)
 
+    def cancel_deletion(self, kind: str, key: str) -> None:
+        self._deletions.pop(f"{kind} {key}", None)
+
     def skipped(self, kind: str, key: str, error: Exception) -> None:
         self.faults.append(f"{kind} {key}: {type(error).__name__}")
 

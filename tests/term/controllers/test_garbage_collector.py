@@ -266,6 +266,22 @@ def test_dependents_that_hold_their_owner_are_orphaned_if_it_is_deleted_again_wi
     assert not world.pod("default/held").metadata.owner_references
 
 
+def test_a_dependent_is_kept_if_its_owner_is_deleted_again_without_it_before_its_turn(
+    world: ControllerWorld,
+) -> None:
+    rs = world.put(replica_set("rs"))
+    world.put(owned("a"))
+    world.mark(rs, "Foreground")
+    assert world.controller is not None
+    world.controller.work(world.now)
+    assert world.pending_deletions == ["Pod default/a"]
+    again = copy_of(world.objects("ReplicaSet")["default/rs"])
+    again.metadata.finalizers[:] = ["orphan"]
+    world.put(again)
+    world.settle()
+    assert names(world) == ["a"]
+
+
 @pytest.mark.parametrize(("policy", "left"), [("Foreground", []), ("Orphan", ["a"])])
 def test_a_new_leader_goes_on_where_the_last_one_stopped(policy: str, left: list[str]) -> None:
     world = ControllerWorld()

@@ -113,6 +113,8 @@ class GarbageCollector(QueueController):
             self._release_owner(ref, item)
         owners = self._classify_references(item)
         if owners.orphaning:
+            # Its owner was perhaps to be deleted after it before: the deletion may still wait.
+            self._writes.cancel_deletion(*ref)
             others = [*owners.solid, *owners.dangling, *owners.waiting]
             self._keep_owners(ref, item, others, ())
             return

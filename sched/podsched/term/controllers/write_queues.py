@@ -112,6 +112,9 @@ class Writes:
         # The key that ``send`` gives an eviction, which has no kind.
         self._queues.evictions.drop(f"{self.controller}  {key}")
 
+    def cancel_deletion(self, kind: str, key: str) -> None:
+        self._queues.deletions.drop(f"{self.controller} {kind} {key}")
+
     def skipped(self, kind: str, key: str, error: Exception) -> None:
         """Report an object that the controller cannot handle; it is skipped until it changes."""
         self._skipped(self.controller, kind, key, error)
@@ -148,7 +151,7 @@ class WriteQueues:
         self._retry_later = retry_later
         self._limit = TokenBucket(_EVICTIONS_PER_SECOND, burst=EVICT_AT_ONCE)
         self._patches = self._outbox(partial(cluster.patch_many, fence=fence), _MOST_PATCHES)
-        self._deletions = self._outbox(partial(cluster.delete_many, fence=fence), _AT_ONCE)
+        self.deletions = self._outbox(partial(cluster.delete_many, fence=fence), _AT_ONCE)
         self._creations = self._outbox(partial(cluster.create_many, fence=fence), _AT_ONCE)
         self.namespaces = Outbox[_QueuedWrite[DeleteRequest]](self._empty, self._answered, most=1)
         self.evictions = Outbox[_QueuedWrite[EvictRequest]](
@@ -165,13 +168,13 @@ class WriteQueues:
         if isinstance(request, PatchRequest):
             return self._patches
         if isinstance(request, DeleteRequest):
-            return self._deletions
+            return self.deletions
         return self.evictions if isinstance(request, EvictRequest) else self._creations
 
     def start(self, tasks: TaskSet) -> None:
         for queue, name in (
             (self._patches, "controller patches"),
-            (self._deletions, "controller deletions"),
+            (self.deletions, "controller deletions"),
             (self._creations, "controller creations"),
             (self.namespaces, "terminating namespaces"),
             (self.evictions, "controller evictions"),
