@@ -291,6 +291,14 @@ def test_own_tolerations_help_where_taints_are_honoured() -> None:
         assert hinted(plugin(two_zones()), after, event, before, after) is hint
 
 
+def test_new_labels_of_the_pod_itself_help_although_its_constraints_still_do_not_match_it() -> None:
+    constraint = hard(labelSelector={"matchLabels": OTHER}, matchLabelKeys=["tier"])
+    before, after = spreading(constraint), spreading(constraint)
+    after.metadata.labels["tier"] = "front"
+    event = (Resource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_LABEL)
+    assert hinted(plugin(two_zones()), after, event, before, after) is QUEUE
+
+
 TAINTED = zoned("a", "za", taints=[{"key": "k", "effect": "NoSchedule"}])
 
 

@@ -1,7 +1,10 @@
 """Queueing hints of PodTopologySpread: which events can make a rejected pod fit.
 
 Rules: ``isSchedulableAfterPodChange`` and ``isSchedulableAfterNodeChange`` of kube-scheduler v1.36
-(``podtopologyspread/plugin.go``).
+(``podtopologyspread/plugin.go``). It answers QueueSkip for new labels of the pod itself if its
+constraints still match it or still do not, so the pod waits for the next flush of
+unschedulablePods. Here the answer is Queue: labels also decide which default constraints apply, and
+which pods matchLabelKeys count.
 """
 
 from __future__ import annotations
@@ -87,7 +90,7 @@ def _update_helps(hard: Sequence[Constraint], pod: PodInfo, old: v1.Pod, new: v1
     before, after = old.metadata.labels, new.metadata.labels
     if before == after:
         return False
-    return any(c.selector.matches(before) != c.selector.matches(after) for c in hard)
+    return own or any(c.selector.matches(before) != c.selector.matches(after) for c in hard)
 
 
 def _has_all(node: v1.Node | None, keys: Sequence[str]) -> bool:
