@@ -332,6 +332,17 @@ async def test_a_pod_that_was_ready_once_is_not_evicted_when_it_is_not_any_more(
         assert bound(after) == ["g-0"]
 
 
+async def test_a_gang_that_was_ready_and_grows_is_not_evicted_by_the_next_leader() -> None:
+    async with a_world(**TIMEOUT).running() as world:
+        await gang_and_wait(world, "g", "team", 1, cpu=1)
+        ready(world, "g-0")
+        await asyncio.sleep(1)
+        members(world, "g", 1)
+        await asyncio.sleep(400)
+    async with TermWorld(cluster=world.cluster, queues=TIMEOUT).running(seconds=400) as after:
+        assert bound(after) == ["g-0", "g-again-0"]
+
+
 async def test_a_pod_that_was_ready_once_stays_also_after_all_queues_were_read_again() -> None:
     async with a_world(**TIMEOUT).running() as world:
         await job_and_wait(world, "alone", "team", cpu=1)

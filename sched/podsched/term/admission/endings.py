@@ -105,9 +105,10 @@ class Endings:
         self._running: set[str] = set()
         #: When a group without such pods was last seen, by key: it has not been admitted since.
         self._waiting: dict[str, float] = {}
-        #: When units have to be ready, and keys of those that are, or were, with all their pods.
+        #: When units have to be ready.
         self._ready_by = DueTimes()
-        self._were_ready: set[str] = set()
+        self.were_ready: set[str] = set()
+        """The keys of units whose limit no longer applies: once, all their pods were Ready."""
         #: When units reach their limits, and how they end then, by key.
         self._limits = DueTimes()
         self._at_limit: dict[str, Ending] = {}
@@ -123,7 +124,7 @@ class Endings:
             self._ready_by.discard(key)
             self._limits.discard(key)
             self._at_limit.pop(key, None)
-            self._were_ready.discard(key)
+            self.were_ready.discard(key)
             # A new leader has not seen the pods, but the condition says that the unit was admitted.
             admitted = (
                 key in self._running
@@ -203,17 +204,17 @@ class Endings:
 
     def _update_readiness(self, unit: Unit, settings: WaitForPodsReady) -> None:
         key = unit.key
-        if key in self._were_ready:
+        if key in self.were_ready:
             return
         pods = [pod for pod in unit.held.values() if not pod.terminating]
         # Once all pods have been Ready the limit no longer applies. The condition tells the next
         # leader so.
         if self._true_since(key, PODS_READY) < inf:
-            self._were_ready.add(key)
+            self.were_ready.add(key)
         elif pods and all(is_pod_ready(pod.pod) for pod in pods):
-            self._were_ready.add(key)
+            self.were_ready.add(key)
             self.become_ready[key] = None
-        if key in self._were_ready:
+        if key in self.were_ready:
             self._ready_by.discard(key)
         elif key not in self._ready_by:
             # Measured from the binding, which a new leader also knows: a takeover extends no limit.

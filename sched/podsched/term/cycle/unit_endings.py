@@ -147,8 +147,9 @@ class UnitEndings(TermPart):
 
     def admitted(self, group: PodGroup) -> list[QueueCondition]:
         """Return the conditions of a unit that change because it is admitted."""
-        said = self._not_evicted(group)
-        if self._admission.endings.waits_for_ready:
+        said, endings = self._not_evicted(group), self._admission.endings
+        # A group that was ready and grows is ready still: the next leader relies on it.
+        if endings.waits_for_ready and group.key not in endings.were_ready:
             text = "Not all pods are ready or succeeded"
             said.append(QueueCondition(PODS_READY, FALSE, "WaitForStart", text))
         return said
