@@ -3,7 +3,8 @@
 A heartbeat is a change of the node's Lease or of the heartbeat time of its Ready condition. Its
 time is when this leader sees it, so the clocks of other machines do not matter. When a new leader
 sees a node for the first time, it takes the time in the Lease, but leaves the node a short time to
-report. Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
+report. A heartbeat time in the condition, as kubelets write it, counts as seen now: such nodes have
+the whole grace period. Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
 
 Unlike in Kubernetes, a node that has never reported (no Lease, no heartbeat time) is never silent:
 it was created by hand or by a benchmark, not by a kubelet.
