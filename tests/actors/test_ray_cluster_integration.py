@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from podsched.actors import ray_cluster
 from podsched.actors.local_ray import LocalRay
 from podsched.actors.ray_cluster import RayCluster, RayUnavailable
 from podsched.actors.term_actors import ActorOptions, TermActors
@@ -69,6 +71,11 @@ def all_current(actors: TermActors) -> bool:
     return bool(shards.all) and len(shards.current) == len(shards.all)
 
 
+def polls_head() -> bool:
+    """Return whether Ray's thread for error messages runs in this process."""
+    return any(thread.name == "ray_listen_error_messages" for thread in threading.enumerate())
+
+
 def nice(pid: int) -> int:
     """Return the niceness of a process."""
     return os.getpriority(os.PRIO_PROCESS, pid)
@@ -89,7 +96,7 @@ async def longest_pause(until: asyncio.Event) -> float:
 
 
 async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One story, since a Ray cluster takes seconds to start and a process can join only one."""
     local = LocalRay(log_dir=tmp_path)
@@ -146,8 +153,11 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(
             with pytest.raises(RayUnavailable):
                 await of_old_leader.evaluate(b"", "", 5.0)
 
-            # The whole cluster dies: local at once, and back with it.
-            await local.kill()
+            # The whole cluster dies: local at once, no thread polls the head, and back with it.
+            with monkeypatch.context() as patch:
+                patch.setattr(ray_cluster, "MISSED_PROBES", 10**9)
+                await local.kill()
+                await eventually("Ray's thread ends before it is left", lambda: not polls_head())
             await agree(world, following)
             await eventually("Ray is noticed to be gone", lambda: not cluster.joined.is_set())
             assert following.evaluator.mode == "local"

@@ -303,4 +303,8 @@ def _init(address: str) -> tuple[Any, int]:
     # The first value that Ray serializes makes it import pydantic and others: here, and not in the
     # event loop of a new leader, which stood still for 0.1 to 0.4 s.
     ray.put(None)
+    # Once the head is gone, Ray's thread for error messages polls it without a pause: half a core
+    # in each replica until it had left (2.60). With this event set, the thread ends instead.
+    with contextlib.suppress(AttributeError):
+        ray._private.worker.global_worker.threads_stopped.set()
     return ray, max(1, int(ray.cluster_resources().get("CPU", 1)))
