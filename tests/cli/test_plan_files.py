@@ -38,7 +38,9 @@ def test_a_plan_in_a_file_is_found_by_its_name(tmp_path: Path) -> None:
     assert plan_files.load(str(tmp_path / "my.plan")) == {"kind": "Plan"}
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"kind": "Pod"}'])
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"kind": "Pod"}', pytest.param("[" * 100_000, id="deep")]
+)
 def test_what_is_no_plan_is_refused(
     tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

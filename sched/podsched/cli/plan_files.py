@@ -16,6 +16,7 @@ from typing import Any
 
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on
 from podsched.cli.manifests import MAX_BYTES
+from podsched.lib.bounded_text import parse_json
 from podsched.lib.files import FileTooLarge, read_file, write_private
 
 _TOKEN = re.compile("[0-9a-f]{16}")
@@ -33,7 +34,7 @@ def directory() -> Path:
 def save(document: Mapping[str, Any], out: Path | None = None) -> str:
     """Write a plan to ``out`` or the directory of plans; return its token. Exits on errors."""
     text = json.dumps(document, sort_keys=True)
-    token = _token(text)
+    token = _token(text.encode())
     path = out or directory() / f"{token}.json"
     with fail_on(OSError, about=f"{path}: the plan cannot be written"):
         if out is None:
@@ -48,8 +49,8 @@ def load(name: str) -> dict[str, Any]:
     kept = _TOKEN.fullmatch(name) is not None and not Path(name).exists()
     path = directory() / f"{name}.json" if kept else Path(name)
     try:
-        text = read_file(path, MAX_BYTES).decode()
-        document = json.loads(text)
+        content = read_file(path, MAX_BYTES)
+        document = parse_json(content)
     except FileNotFoundError:
         what = "plan with this token on this machine" if kept else "such file"
         fail(f"plan {name}: there is no {what}", USAGE)
@@ -59,13 +60,13 @@ def load(name: str) -> dict[str, Any]:
         fail(f"plan {path}: not a plan: {getattr(exc, 'strerror', None) or exc}", USAGE)
     if not isinstance(document, dict) or document.get("kind") != "Plan":
         fail(f"plan {path}: not a plan: no kind Plan", USAGE)
-    if kept and _token(text) != name:
+    if kept and _token(content) != name:
         fail(f"plan {name}: the file {path} was changed since", FAILED)
     return document
 
 
-def _token(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _token(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _forget_old(parent: Path) -> None:
