@@ -77,7 +77,7 @@ async def test_an_outage_is_survived() -> None:
     async with running(compactor):
         store.fails = True
         await asyncio.sleep(INTERVAL + 1)
-        assert compactor.failures == 1
+        assert store.failures == 1
         store.fails = False
         await _write(store)
         await asyncio.sleep(3 * INTERVAL)
@@ -86,9 +86,11 @@ async def test_an_outage_is_survived() -> None:
 
 class _FailingStore(MemoryStore):
     fails = False
+    failures = 0
 
     async def txn(self, *args: object, **more: object) -> object:  # type: ignore[override]
         if self.fails:
+            self.failures += 1
             raise Unavailable("down")
         return await super().txn(*args, **more)  # type: ignore[arg-type]
 

@@ -35,7 +35,6 @@ class Compactor:
         self._version = 0
         self._revision = 0
         self.compacted = 0
-        self.failures = 0
 
     async def run(self) -> None:
         """Compact until cancelled; retry after a store failure in the next interval."""
@@ -44,7 +43,6 @@ class Compactor:
             try:
                 await self._compact()
             except StoreError as error:
-                self.failures += 1
                 _log.warning("Could not compact etcd", error=str(error))
 
     async def _compact(self) -> None:
