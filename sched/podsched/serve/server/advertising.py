@@ -138,7 +138,7 @@ class Advertiser:
     def _slice(self, addresses: Sequence[str]) -> EndpointSlice:
         labels = {"kubernetes.io/service-name": _NAME}
         item = EndpointSlice(metadata={"namespace": _NAMESPACE, "name": _NAME, "labels": labels})
-        item.address_type = self._family
+        item.address_type = f"IPv{_version(self._address)}"
         item.ports.append(self._endpoint_port())
         for address in addresses:
             item.endpoints.add(addresses=[address], conditions={"ready": True})
@@ -155,10 +155,6 @@ class Advertiser:
 
     def _endpoint_port(self) -> EndpointPort:
         return EndpointPort(name=_PORT_NAME, port=self._port, protocol="TCP")
-
-    @property
-    def _family(self) -> str:
-        return f"IPv{_version(self._address)}"
 
     async def _put(self, item: AnyObject, *, keep: bool = False) -> None:
         """Create an object, or make the stored one the same. keep: leave one that is there."""

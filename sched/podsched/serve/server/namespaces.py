@@ -123,14 +123,11 @@ class Namespaces:
         }
         if not missing:
             return
-        revision = 0
-        for outcome in await self._new_objects.create([self._new(name) for name in missing], None):
-            if isinstance(outcome, Entry):
-                revision = max(revision, outcome.revision)
-        if not revision:
-            # They exist, or the store does not answer, which the objects' own writes will report.
-            return
-        await self._cache.progress.settle(revision)
+        made = await self._new_objects.create([self._new(name) for name in missing], None)
+        revisions = [outcome.revision for outcome in made if isinstance(outcome, Entry)]
+        # Else they exist, or the store does not answer, which the objects' own writes will report.
+        if revisions:
+            await self._cache.progress.settle(max(revisions))
 
     async def is_emptied(self, name: str) -> bool:
         """Return whether a namespace is terminating and contains no objects. Raises ApiError."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from weakref import WeakValueDictionary
 
 from podsched.api.conditions import DISRUPTION_TARGET, TRUE, set_pod_condition
@@ -32,7 +33,7 @@ from podsched.serve.server.errors import ApiError
 from podsched.serve.server.mutations import Mutation, Outcome, Step
 from podsched.serve.server.storage import ObjectStorage
 from podsched.serve.server.watchcache import WatchCache
-from podsched.serve.store.protocol import Compare, KeyValue, Put
+from podsched.serve.store.protocol import Compare, Put
 from podsched.v1.api_pb2 import Binding, EvictRequest, Fence, PodStatusPatch
 
 POD, PDB, NODE = KINDS["Pod"], KINDS["PodDisruptionBudget"], KINDS["Node"]
@@ -92,9 +93,7 @@ class PodOperations:
                 compares, ops = self._guard.conditions(binding, fence)
                 return Step(step.value, compares, ops)
 
-            def refusal(current: Mapping[str, KeyValue | None]) -> ApiError | None:
-                return self._guard.refusal(binding, fence, current)
-
+            refusal = partial(self._guard.refusal, binding, fence)
             return Mutation(POD, _key(binding.namespace, binding.name), change, refusal)
 
         planned = [errors.attempted(mutation_of, binding) for binding in bindings]

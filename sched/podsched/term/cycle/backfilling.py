@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, groupby
 from typing import Final
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from podsched.api.conditions import FALSE, TRUE
 from podsched.decide.pod_group_members import GroupDecision
-from podsched.framework.pod_groups import Beside, PodGroup, Try, stored_group
+from podsched.framework.pod_groups import Beside, PodGroup, stored_group
 from podsched.framework.pods import PodInfo
 from podsched.lib.taking import take_all
 from podsched.queues.assignment import Assignment, Waiting
@@ -113,10 +114,7 @@ class Backfilling(TermPart):
         if not reservations.eligibility.may_promise(workload, policy):
             return
         gone = [pod for pod, _ in beside.pods]
-
-        def ahead(at: float) -> Try:
-            return reservations.timetable.ahead(workload, at, gone)
-
+        ahead = partial(reservations.timetable.ahead, workload, gone=gone)
         found = reservations.timetable.later(workload, self._admission.rules, taken)
         for _, same in groupby(found, key=lambda one: one[1].usage):
             first = next(same)
