@@ -100,6 +100,11 @@ class Kind:
         return self.api_version.rpartition("/")[0]
 
     @property
+    def resource(self) -> str:
+        """Its name in messages: "pods", "poddisruptionbudgets.policy"."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
     def is_optional(self) -> bool:
         """Whether a Kubernetes cluster may lack the kind: alpha, beta, or of v1.34 and later."""
         optional = ("alpha", "beta", "resource.k8s.io")

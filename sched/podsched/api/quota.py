@@ -85,8 +85,7 @@ def is_quota_resource(name: str) -> bool:
 
 def usage_of(kind: Kind, message: o.AnyObject, now: float) -> Amounts:
     """Return what an object uses, by the names that quotas have for it. Raises QuantityError."""
-    resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-    usage: Amounts = {COUNT_PREFIX + resource: _ONE}
+    usage: Amounts = {COUNT_PREFIX + kind.resource: _ONE}
     if isinstance(message, o.Pod):
         if not is_terminal(message, now):
             usage |= _compute_usage(pod_requests(message), pod_limits(message))

@@ -262,7 +262,7 @@ def admit_status(
     otherwise all but the decision. Raises ApiError.
     """
     if not kind.has_status:
-        raise errors.bad_request(f"{errors.resource(kind)} have no status", "kind")
+        raise errors.bad_request(f"{kind.resource} have no status", "kind")
     updated = copy_of(old)
     copy_field(updated, message, "status")
     if isinstance(updated, PersistentVolume) and isinstance(old, PersistentVolume):

@@ -85,14 +85,9 @@ class ApiError(Exception):
         self.about = about
 
 
-def resource(kind: Kind) -> str:
-    """Return a kind's name in messages: "pods", "poddisruptionbudgets.policy"."""
-    return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-
-
 def named(kind: Kind, name: str) -> str:
     """Return an object's name in messages: pods "web-1"."""
-    return f'{resource(kind)} "{name}"'
+    return f'{kind.resource} "{name}"'
 
 
 def not_found(kind: Kind, name: str) -> ApiError:
@@ -175,7 +170,7 @@ def bad_request(message: str, field: str = "") -> ApiError:
 
 def forbidden(kind: Kind, name: str, why: str) -> ApiError:
     """Make the error for a request that a policy forbids."""
-    what = named(kind, name) if name else resource(kind)
+    what = named(kind, name) if name else kind.resource
     error = not_permitted(f"{what} is forbidden: {why}")
     error.about = (kind, name)
     return error

@@ -155,8 +155,7 @@ class DisruptionController(QueueController):
         if kind is None:
             return f'no matches for kind "{owner.kind}" in version "{owner.api_version}"'
         if kind.name not in SCALED_KINDS:
-            resource = f"{kind.plural}.{kind.group}".rstrip(".")
-            return f"{resource} does not implement the scale subresource"
+            return f"{kind.resource} does not implement the scale subresource"
         ref = Ref(kind.name, f"{namespace}/{owner.name}")
         self._ask(ref, budget)
         found = self._objects.get(*ref)
