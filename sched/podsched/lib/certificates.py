@@ -289,14 +289,14 @@ class Description:
     not_before: datetime
     not_after: datetime
 
-    def problem(self, now: datetime, warn_days: int = 30) -> str:
-        """Return why the certificate is invalid, now or within ``warn_days``; "" if it is not."""
+    def problem(self, now: datetime) -> str:
+        """Return why the certificate is invalid, now or within 30 days; "" if it is not."""
         if now < self.not_before:
             return f"is not valid before {self.not_before:%Y-%m-%d %H:%M} UTC"
         if now >= self.not_after:
             return f"expired on {self.not_after:%Y-%m-%d %H:%M} UTC"
         left = (self.not_after - now).days
-        return f"expires in {left} day{'s' * (left != 1)}" if left < warn_days else ""
+        return f"expires in {left} day{'s' * (left != 1)}" if left < 30 else ""
 
 
 def describe(pem: bytes, source: str) -> list[Description]:
