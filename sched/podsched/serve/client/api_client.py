@@ -15,6 +15,7 @@ from podsched.api.objects import AnyObject, Event, Pod
 from podsched.api.reasons import StatusCode
 from podsched.serve.client.calls import Calls
 from podsched.serve.client.channels import ClientOptions
+from podsched.serve.client.cluster import merge_patch_request
 from podsched.serve.client.errors import ClientError, Unreadable
 from podsched.serve.client.informer import Informer
 from podsched.serve.client.object_watch import watch_objects
@@ -404,13 +405,9 @@ def _readable(items: Iterable[bytes]) -> Iterator[AnyObject]:
 
 def _repetition(event: Event) -> v1.PatchRequest:
     """Return the patch that records the repetition of an event."""
-    patch = {"count": event.count, "lastTimestamp": format_time(event.last_timestamp)}
-    return v1.PatchRequest(
-        kind="Event",
-        namespace=event.metadata.namespace,
-        name=event.metadata.name,
-        merge_patch=json.dumps(patch).encode(),
-    )
+    body = {"count": event.count, "lastTimestamp": format_time(event.last_timestamp)}
+    about = event.metadata
+    return merge_patch_request("Event", about.namespace, about.name, body, uid="")
 
 
 __all__ = ["ApiClient", "ClientError", "ClientOptions", "Listing"]
