@@ -50,7 +50,7 @@ class DeviceQuota:
             name: mapping.name for mapping in mappings for name in mapping.device_class_names
         }
         #: By key of the claim, the keys of its pods with a node; the claim counts for the first.
-        self._users: dict[str, dict[str, None]] = {}
+        self._users: Groups[str, str, None] = Groups()
         #: By key of the claim, its pods without a node, each with the key of its unit.
         self._waiting: Groups[str, str, str] = Groups()
 
@@ -95,12 +95,12 @@ class DeviceQuota:
         """Note that a pod has a node; return the devices that count for it, by resource."""
         new = []
         for key in _claims(pod):
-            users = self._users.setdefault(key, {})
+            users = self._users.of(key)
             if not users:
                 self.read_again(key)
             if not users or next(iter(users)) == pod.key:
                 new.append(key)
-            users[pod.key] = None
+            self._users.put(key, pod.key, None)
         try:
             return self._sum(new)
         except UncountableError:
@@ -110,11 +110,10 @@ class DeviceQuota:
         """Note that a pod is gone; return the keys of the pods to which its shared claims pass."""
         heirs = []
         for key in _claims(pod):
-            users = self._users.get(key, {})
+            users = self._users.of(key)
             was_first = next(iter(users), "") == pod.key
-            users.pop(pod.key, None)
+            self._users.drop(key, pod.key)
             if not users:
-                self._users.pop(key, None)
                 self.read_again(key)
             elif was_first:
                 heirs.append(next(iter(users)))
@@ -122,8 +121,7 @@ class DeviceQuota:
 
     def forget(self) -> None:
         """Forget all pods."""
-        self._users.clear()
-        self._waiting = Groups()
+        self._users, self._waiting = Groups(), Groups()
 
     def _sum(self, keys: Iterable[str]) -> dict[str, int]:
         """Return the devices that some claims ask for, by resource. Raises UncountableError."""

@@ -16,6 +16,7 @@ from podsched.api.objects import AnyObject, Pod
 from podsched.api.pod_references import references
 from podsched.api.service_accounts import is_mirror_pod
 from podsched.lib.event_loop import Turn
+from podsched.lib.groups import Grouped
 from podsched.serve.server.change_ring import ExpiredError
 from podsched.serve.server.watchcache import WatchCache
 
@@ -43,8 +44,8 @@ class NodePods:
         # Before all changes, so that the first call reads all pods.
         self._position = -1
         self._lock = asyncio.Lock()
-        self._nodes: dict[str, dict[str, Pod]] = {}
-        self._node_of: dict[str, str] = {}
+        #: By node, the pods with their keys.
+        self._pods = Grouped[str, str, Pod]()
         #: What each pod refers to, computed on the first request.
         self._references: dict[str, frozenset[tuple[str, str]]] = {}
 
@@ -88,24 +89,18 @@ class NodePods:
             if turn.is_over:
                 await turn.give_way()
         self._position = found._position
-        self._nodes, self._node_of = found._nodes, found._node_of
-        self._references = found._references
+        self._pods, self._references = found._pods, found._references
 
     def _note(self, key: str, pod: AnyObject | None) -> None:
-        before = self._node_of.pop(key, "")
         self._references.pop(key, None)
-        if before:
-            pods = self._nodes[before]
-            del pods[key]
-            if not pods:
-                del self._nodes[before]
         if isinstance(pod, Pod) and pod.spec.node_name and not is_mirror_pod(pod):
-            self._node_of[key] = pod.spec.node_name
-            self._nodes.setdefault(pod.spec.node_name, {})[key] = pod
+            self._pods.move(key, pod.spec.node_name, pod)
+        else:
+            self._pods.remove(key)
 
     def refer_to(self, node: str, kind: str, namespace: str, name: str) -> bool:
         """Return whether a pod of a node refers to an object of its namespace."""
-        for key, pod in self._nodes.get(node, {}).items():
+        for key, pod in self._pods.of(node).items():
             if key.partition("/")[0] != namespace:
                 continue
             found = self._references.get(key)
