@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from podsched.lib.groups import lists_by_key
+
 #: Merge keys of lists (patchMergeKey of Kubernetes' types); other lists are replaced as a whole.
 MERGE_KEYS: Final[Mapping[str, str]] = {
     "conditions": "type",
@@ -136,9 +138,7 @@ def _merged_items(before: list[Any], items: list[Any], key: str) -> list[Any]:
     kept: list[Any] = list(before)
     # Indexed by key, since a linear search would take quadratic time. Of items with the same key,
     # the first is patched, and all are deleted.
-    places: dict[Any, list[int]] = {}
-    for place, item in enumerate(before):
-        places.setdefault(_hashable(item.get(key)), []).append(place)
+    places = lists_by_key((_hashable(item.get(key)), place) for place, item in enumerate(before))
     added: dict[Any, Any] = {}
     for item in items:
         found = _hashable(item.get(key))

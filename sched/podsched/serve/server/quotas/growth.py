@@ -70,14 +70,12 @@ class GrowthCharging:
             added = self._added(entry, step.value)
             if not added.amounts:
                 return step
-            changes = _charge(known.values(), added, mutation)
-            keys = [object_key(quota.kind, quota.key) for quota, _ in changes]
-            compares = [
-                Compare.mod_revision_is(key, quota.revision)
-                for key, (quota, _) in zip(keys, changes, strict=True)
-            ]
-            puts = [Put(key, value) for key, (_, value) in zip(keys, changes, strict=True)]
-            return step._replace(compares=(*step.compares, *compares), ops=(*step.ops, *puts))
+            compares, ops = [*step.compares], [*step.ops]
+            for quota, charged in _charge(known.values(), added, mutation):
+                key = object_key(quota.kind, quota.key)
+                compares.append(Compare.mod_revision_is(key, quota.revision))
+                ops.append(Put(key, charged))
+            return step._replace(compares=tuple(compares), ops=tuple(ops))
 
         def take_newer(current: Mapping[str, KeyValue | None]) -> None:
             """Use the current versions of the quotas in the next attempt."""

@@ -17,6 +17,7 @@ from functools import reduce
 from json.encoder import encode_basestring_ascii
 from typing import Any, Final
 
+from podsched.lib.groups import lists_by_key
 from podsched.serve.server.strategic import MERGE_KEYS, SETS
 
 Fields = dict[str, "Fields"]
@@ -147,10 +148,7 @@ def _fields_of_items(
 
 
 def _by_element(items: Sequence[Any], keys: Sequence[str]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
-    for item in items:
-        found.setdefault(_element(item, keys), []).append(item)
-    return found
+    return lists_by_key((_element(item, keys), item) for item in items)
 
 
 def _elements_of(items: Any, name: str) -> Mapping[str, list[Any]]:
