@@ -22,6 +22,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from podsched.api.codec import LAST_SECOND, format_seconds
 from podsched.api.objects import Pod
 from podsched.api.quantity import parse
 from podsched.framework.nodes import ClusterView
@@ -42,14 +43,12 @@ RESERVATION: Final = "podsched.io/reservation"
 #: Condition of the same object: it has been promised a start. Its message tells the start, also if
 #: it is False because an earlier start was withdrawn.
 RESERVED: Final = "podsched.io/StartReserved"
-#: The last Unix time, in whole seconds, that ``datetime`` can represent.
-_LAST_TIME: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 
 
 def time_text(at: float) -> str:
     """Return a time for people, in UTC; the last that has a text stands for later ones."""
     # Users choose limits and grace periods, and their sum may be beyond the year 9999.
-    return datetime.fromtimestamp(min(at, _LAST_TIME), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return format_seconds(min(at, LAST_SECOND))
 
 
 def start_text(start: str) -> str:
