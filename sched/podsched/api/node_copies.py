@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from podsched.api import objects as o
 from podsched.api.conditions import is_finished
 from podsched.api.node_labels import HOSTNAME
 from podsched.api.owners import controller_of
+from podsched.lib.groups import lists_by_key
 
 #: Begins the keys of taints of a node's state, such as not-ready, which a new node has not.
 _TROUBLE: Final = "node.kubernetes.io/"
@@ -34,13 +35,10 @@ def copy_of_node(node: o.Node, name: str) -> o.Node:
 class NodeDevices:
     """The slices of devices that single nodes reach, by the name of the node."""
 
-    def __init__(self, slices: Iterable[o.ResourceSlice]) -> None:
-        self._of_node: dict[str, list[o.ResourceSlice]] = {}
-        self._sizes: Counter[_Pool] = Counter()
-        for piece in slices:
-            self._sizes[_pool(piece)] += 1
-            if piece.spec.node_name:
-                self._of_node.setdefault(piece.spec.node_name, []).append(piece)
+    def __init__(self, slices: Collection[o.ResourceSlice]) -> None:
+        self._sizes = Counter(map(_pool, slices))
+        named = ((piece.spec.node_name, piece) for piece in slices if piece.spec.node_name)
+        self._of_node = lists_by_key(named)
 
     def of(self, name: str) -> Sequence[o.ResourceSlice]:
         """Return the slices that only the node of this name reaches."""
