@@ -56,8 +56,7 @@ def apply_runtime_class(spec: PodSpec, runtime_class: RuntimeClass | None) -> st
         fixed = runtime_class.overhead.pod_fixed
         if spec.overhead and not _equal(spec.overhead, fixed):
             return "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-        for resource, text in fixed.items():
-            spec.overhead[resource] = text
+        spec.overhead.update(fixed)
     if runtime_class is None or not runtime_class.HasField("scheduling"):
         return ""
     scheduling = runtime_class.scheduling

@@ -16,10 +16,7 @@ from podsched.api.ephemeral_volumes import ephemeral_claim_name
 from podsched.api.objects import Container, Pod, Volume
 
 #: Fields of volumes that name a Secret with the field below.
-_SECRET_REFS = (
-    *("cephfs", "cinder", "flex_volume", "iscsi", "rbd", "scale_io", "storageos"),
-    "csi",
-)
+_SECRET_REFS = ("cephfs", "cinder", "flex_volume", "iscsi", "rbd", "scale_io", "storageos", "csi")
 
 
 def references(pod: Pod) -> Iterator[tuple[str, str]]:

@@ -93,8 +93,7 @@ def deallocated_claims(cluster: ClusterView, gone: Collection[PodInfo]) -> Itera
             one.uid in uids or not _exists(cluster, claim.metadata.namespace, one)
             for one in claim.status.reserved_for
         ):
-            freed = copy_of(claim, ("status",))
-            yield freed
+            yield copy_of(claim, ("status",))
 
 
 def _exists(
