@@ -79,7 +79,7 @@ def declare_each(
 def _declare(signature: str, implementation: Implementation, shared: bool, budget: bool) -> None:
     name, _, result = signature.partition(" -> ")
     is_method = name.startswith(".")
-    start = name.index("(", 0)
+    start = name.index("(")
     types = parsed("parameters" + name[start:]).parameters if not name.endswith("()") else ()
     function = name[:start].removeprefix(".")
     overload = Overload(name, is_method, types, parsed(result), implementation, budget)

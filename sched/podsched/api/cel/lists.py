@@ -134,7 +134,7 @@ def _sort_by_keys(values: list[Any], sort_keys: list[Any]) -> list[Any] | Failur
     if (
         sort_keys
         and isinstance(compare(sort_keys[0], sort_keys[0]), Failure)
-        and not (isinstance(sort_keys[0], float))
+        and not isinstance(sort_keys[0], float)
     ):
         return Failure("list elements must be comparable")
     if len({type(key) for key in sort_keys}) > 1:

@@ -94,7 +94,7 @@ class MakeList(Node):
 
 @dataclass(eq=False, slots=True)
 class MakeMap(Node):
-    """A map, or a message if it has a name."""
+    """A map; ``optional`` has the indices of entries written with a question mark."""
 
     entries: tuple[tuple[Node, Node], ...]
     optional: frozenset[int] = frozenset()
