@@ -29,7 +29,6 @@ from podsched.serve.server.budgets import budgets_of, more_than_one, spend
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.deletion import check_preconditions, deletion_step
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.errors import ApiError
 from podsched.serve.server.mutations import Mutation, Outcome, Step
 from podsched.serve.server.storage import ObjectStorage
 from podsched.serve.server.watchcache import WatchCache
