@@ -99,7 +99,7 @@ def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -
             kept = kept or f"{listed(blocking, _MOST_NAMED)} would be admitted first"
             why = f"its quota suffices now, but {kept}"
     else:
-        _add_shortages(answer, snapshot, workload, assignment)
+        _add_shortages(answer, snapshot, workload)
         why = _shortages_text(answer) or assignment.message or "no flavor fits it"
         if victims:
             names = [one.workload.key for one in victims]
@@ -196,9 +196,7 @@ def _has_quota(snapshot: Snapshot, workload: Workload) -> bool:
 # ------------------------------------------------------------------ missing quota
 
 
-def _add_shortages(
-    answer: QueueAdmission, snapshot: Snapshot, workload: Workload, assignment: Assignment
-) -> None:
+def _add_shortages(answer: QueueAdmission, snapshot: Snapshot, workload: Workload) -> None:
     """Add each flavor whose quota is too small for the whole unit."""
     queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
     for resource, need in sorted(workload.requests.items()):

@@ -180,7 +180,7 @@ class Feed:
         self._last_seen = self._clock()
         return self.board or await self._build()
 
-    async def deltas(self, position: str, caller: str = "") -> AsyncGenerator[bytes, None]:
+    async def deltas(self, position: str, caller: str) -> AsyncGenerator[bytes, None]:
         """Yield server-sent events after a position, until the browser has to start over.
 
         position: the id of a state or a delta. Raises TooManyBrowsersError.

@@ -96,7 +96,7 @@ def headroom(world: World) -> Headroom:
     rows = _fitting(world, {})
     free = {name: _free(world, rows, name) for name in (CPU, MEMORY)}
     total = {name: int(nodes.allocatable(name)[rows].sum()) for name in (CPU, MEMORY)}
-    largest = {ratio: _largest_of_ratio(world, ratio, rows, free) for ratio in RATIOS}
+    largest = {ratio: _largest_of_ratio(world, ratio, free) for ratio in RATIOS}
     counted = Counter(
         tuple(sorted(pod.cls.requests.items()))
         for row in rows.tolist()
@@ -116,7 +116,7 @@ def headroom(world: World) -> Headroom:
     return Headroom(len(rows), total, sums, largest, tuple(shapes), missed if pods else {})
 
 
-def _largest_of_ratio(world: World, ratio: int, rows: Rows, free: Mapping[str, Int64s]) -> Largest:
+def _largest_of_ratio(world: World, ratio: int, free: Mapping[str, Int64s]) -> Largest:
     bytes_per_milli = Fraction(ratio * GIB, 1000)
     shape = {CPU: Fraction(1), MEMORY: bytes_per_milli}
     requests, where = _largest(world, shape, int(free[CPU].max(initial=0)))
