@@ -10,7 +10,6 @@ from podsched.cli.errors import USAGE, fail_on
 from podsched.cli.output import show_answer
 from podsched.cli.printers import aligned
 from podsched.cli.progress import share_bar
-from podsched.lab.bench.plot import write_chart
 from podsched.lab.replay.batch import BatchRun, Order, batch_chart, history_of, run_batch, summary
 from podsched.lab.replay.calibration import Calibration, calibrate
 from podsched.lab.replay.traces import swf
@@ -31,7 +30,7 @@ def replay_batch(
     runs = [_run(trace, order) for order in Order]
     took = time.monotonic() - began
     if plot is not None:
-        write_chart(plot, batch_chart(file.name, trace, runs))
+        plot.write_text(batch_chart(file.name, trace, runs), encoding="utf-8")
     estimates = [calibrate(history_of(trace, run)) for run in runs] if eta else []
     documents: list[dict[str, object]] = [
         {

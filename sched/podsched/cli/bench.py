@@ -35,7 +35,6 @@ from podsched.lab.bench.failover import NODES as FAILOVER_NODES
 from podsched.lab.bench.failover import RATE, FailoverLoad, run_failover
 from podsched.lab.bench.ops import Workload
 from podsched.lab.bench.overload import run_overload
-from podsched.lab.bench.plot import write_chart
 from podsched.lab.bench.queueing import run_queue
 from podsched.lab.bench.restart import BOUND as RESTART_BOUND
 from podsched.lab.bench.restart import NODES as RESTART_NODES
@@ -173,7 +172,7 @@ def bench(
         sys.stdout.flush()
         if given.plot is not None:
             with fail_on(OSError, about=f"--plot {given.plot}"):
-                write_chart(given.plot, result.chart())
+                given.plot.write_text(result.chart(), encoding="utf-8")
         problems += [f"{name}: {problem}" for problem in result.problems]
     if problems:
         fail("; ".join(problems), FAILED)

@@ -26,7 +26,6 @@ from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
 from podsched.decide.runtime.user_plugins import user_plugin_specs
-from podsched.lab.bench.plot import write_chart
 from podsched.lab.replay.calibration import calibrate, calibration_line
 from podsched.lab.replay.comparison import (
     QUANTILES,
@@ -136,7 +135,7 @@ def replay(file: File, given: _Flags) -> None:
     runs = _measured(histories)
     found = compare(runs[-2].history, runs[-1].history) if len(runs) > 1 else None
     if given.plot is not None:
-        write_chart(given.plot, chart(file.name, runs))
+        given.plot.write_text(chart(file.name, runs), encoding="utf-8")
     if given.as_json:
         print(json.dumps(document(runs, found), indent=2))
         return

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from pathlib import Path
 
 import pytest
 
-from podsched.lab.bench.plot import Points, line_chart, write_chart
+from podsched.lab.bench.plot import Points, line_chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -65,8 +64,3 @@ def test_ten_series_can_be_told_apart() -> None:
     svg = chart({f"s{n}": [(0, n), (1, n)] for n in range(10)})
     styles = {(p.get("stroke"), p.get("stroke-dasharray")) for p in svg.iter(f"{SVG}polyline")}
     assert len(styles) == 10
-
-
-def test_a_chart_is_written_as_a_file(tmp_path: Path) -> None:
-    write_chart(tmp_path / "a.svg", line_chart("µ", {}, x_label="", y_label=""))
-    assert ET.parse(tmp_path / "a.svg").getroot().tag == f"{SVG}svg"

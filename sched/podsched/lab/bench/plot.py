@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
@@ -74,11 +73,6 @@ def stacked(charts: Sequence[str]) -> str:
     parts = [f'<g transform="translate(0 {HEIGHT * n})">{c}</g>' for n, c in enumerate(charts)]
     head = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     return "\n".join((f'<svg xmlns="http://www.w3.org/2000/svg" {head}>', *parts, "</svg>\n"))
-
-
-def write_chart(path: Path, svg: str) -> None:
-    """Write a chart to a file. Raises ``OSError``."""
-    path.write_text(svg, encoding="utf-8")
 
 
 def _linear_axis(values: Sequence[float]) -> _Axis:
