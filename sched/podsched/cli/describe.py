@@ -20,6 +20,7 @@ from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, Event, Node, Pod, PodGroup, Secret, seconds_of_event
 from podsched.api.owners import is_left_alone
 from podsched.api.resources import CPU, MEMORY, requests_in_units
+from podsched.api.service_accounts import MIRROR_POD
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.devices import claim_lines, claims_of
 from podsched.cli.errors import FAILED, report
@@ -89,7 +90,7 @@ def events_of(obj: AnyObject, named: list[AnyObject] | None) -> list[AnyObject] 
     static pod is in an annotation.
     """
     meta = obj.metadata
-    same = ("", meta.uid, meta.name, meta.annotations.get("kubernetes.io/config.mirror"))
+    same = ("", meta.uid, meta.name, meta.annotations.get(MIRROR_POD))
     return named and [each for each in cast(list[Event], named) if each.involved_object.uid in same]
 
 

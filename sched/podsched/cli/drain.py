@@ -12,6 +12,7 @@ import typer
 
 from podsched.api.conditions import is_finished, is_terminating
 from podsched.api.objects import Pod, key_of
+from podsched.api.service_accounts import is_mirror_pod
 from podsched.cli.client import ServerFlags, with_client
 from podsched.cli.edit import nodes_of, tell_unschedulable
 from podsched.cli.errors import FAILED, USAGE, fail, fail_if_cut_short, report
@@ -40,7 +41,6 @@ from podsched.serve.client.errors import (
 )
 from podsched.v1.api_pb2 import EvictRequest, Preconditions
 
-_MIRROR = "kubernetes.io/config.mirror"
 #: Seconds after which an eviction that a budget forbids is tried again, as in kubectl.
 _BUDGET_PAUSE = 5.0
 _GONE_PAUSE = 0.2
@@ -90,7 +90,7 @@ def plan(pods: Sequence[Any], rules: Rules) -> Plan:
     """Return the plan for the pods of a node, by kubectl's rules."""
     found = Plan()
     for pod in pods:
-        if _MIRROR in pod.metadata.annotations:
+        if is_mirror_pod(pod):
             continue
         owners = [owner.kind for owner in pod.metadata.owner_references if owner.controller]
         if "DaemonSet" in owners and rules.ignore_daemonsets and not is_finished(pod):

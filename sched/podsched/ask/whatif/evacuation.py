@@ -22,12 +22,12 @@ from enum import Enum
 
 from podsched.api.objects import Node, Pod
 from podsched.api.owners import controller_of
+from podsched.api.service_accounts import is_mirror_pod
 from podsched.ask.whatif.budgets import Budgets
 from podsched.ask.whatif.deciding import Outcome
 from podsched.ask.whatif.world import World, pods_on
 from podsched.framework.pods import PodInfo
 
-_MIRROR = "kubernetes.io/config.mirror"
 _DAEMON_SET = "DaemonSet"
 
 UNMANAGED = "no controller would replace it"
@@ -62,7 +62,7 @@ class Move:
 
 def stays(pod: Pod) -> str:
     """Return why a drain does not evict the pod; "" if it does."""
-    if _MIRROR in pod.metadata.annotations:
+    if is_mirror_pod(pod):
         return "a static pod of its node"
     controller = controller_of(pod.metadata)
     if controller is None:
