@@ -106,15 +106,10 @@ class Answering:
                     await channels.close()  # the next connection may be another process's
                     await asyncio.sleep(searches.next_delay())
                     continue
-                except Unavailable as error:
-                    _log.debug(
-                        "The API server cannot send questions", server=endpoint, error=str(error)
-                    )
                 except ClientError as error:
-                    # This replica has no right to answer, or the server is an older version.
-                    _log.warning(
-                        "The API server cannot send questions", server=endpoint, error=str(error)
-                    )
+                    # Otherwise this replica has no right to answer, or the server is too old.
+                    log = _log.debug if isinstance(error, Unavailable) else _log.warning
+                    log("The API server cannot send questions", server=endpoint, error=str(error))
                 await asyncio.sleep(pauses.next_delay())
         finally:
             await channels.close()

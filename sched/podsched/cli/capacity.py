@@ -30,8 +30,6 @@ from podsched.telemetry.log_output import configure_logging
 
 #: Max groups and nodes that are shown; -o json has all.
 _SHOWN = 40
-
-
 #: Max number of pods that are counted.
 MOST = 1_000_000
 
@@ -120,11 +118,10 @@ def _lines(
     if found.message:
         fits = "fits" if found.total == 1 else "fit"
         yield f"{counted(found.total, 'pod')} like {name} {fits}{nodes}."
-    else:
-        yield f"{found.total:,} or more pods like {name} fit{nodes}."
-    if found.message:
         yield ""
         yield from wrapped([["Then:", found.message]])
+    else:
+        yield f"{found.total:,} or more pods like {name} fit{nodes}."
     if found.limits:
         rows = [["NODES", "PLUGIN", "WHY NO FURTHER POD FITS"]]
         rows += [[f"{one.nodes:,}", one.plugin, "; ".join(one.reasons)] for one in found.limits]

@@ -145,9 +145,9 @@ def _policy_in_configmap(source: ConfigSource) -> dict[str, Any]:
         try:
             return await client.get("ConfigMap", name, namespace)
         except NotFound:
-            fail(f"--policy-configmap: there is no ConfigMap {namespace}/{name}")
+            fail(f"--policy-configmap: there is no {source.name}")
 
     found: ConfigMap = with_client(source.server, read, source.client)
     if _KEY not in found.data:
-        fail(f'--policy-configmap: ConfigMap {namespace}/{name} has no data under "{_KEY}"')
-    return _parsed(found.data[_KEY], f"ConfigMap {namespace}/{name}")
+        fail(f'--policy-configmap: {source.name} has no data under "{_KEY}"')
+    return _parsed(found.data[_KEY], source.name)

@@ -80,31 +80,25 @@ def _documents(
         container["command"] = command
     if requests:
         container["resources"] = {"requests": requests}
-    spec: dict[str, Any] = {"containers": [container]}
-    if given.priority_class:
-        spec["priorityClassName"] = given.priority_class
-    pod = {"apiVersion": "v1", "kind": "Pod"}
-    labels = {"run": name}
+    priority = {"priorityClassName": given.priority_class} if given.priority_class else {}
+    spec: dict[str, Any] = {"containers": [container], **priority}
+    metadata = {"namespace": namespace, "labels": {"run": name}}
+
+    def pod(name: str) -> dict[str, Any]:
+        named = {"name": name, **metadata}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": named, "spec": spec}
+
     if not given.gang:
-        metadata = {"name": name, "namespace": namespace, "labels": labels}
-        return [{**pod, "metadata": metadata, "spec": spec}]
-    group_spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": given.gang}}}
+        return [pod(name)]
+    policy = {"gang": {"minCount": given.gang}}
+    group_spec: dict[str, Any] = {"schedulingPolicy": policy, **priority}
     if given.topology:
         group_spec["schedulingConstraints"] = {"topology": [{"key": given.topology}]}
-    if given.priority_class:
-        group_spec["priorityClassName"] = given.priority_class
     group = {
         "apiVersion": "scheduling.k8s.io/v1alpha2",
         "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "metadata": {"name": name, **metadata},
         "spec": group_spec,
     }
     spec["schedulingGroup"] = {"podGroupName": name}
-    return [group] + [
-        {
-            **pod,
-            "metadata": {"name": f"{name}-{i}", "namespace": namespace, "labels": labels},
-            "spec": spec,
-        }
-        for i in range(given.gang)
-    ]
+    return [group, *(pod(f"{name}-{i}") for i in range(given.gang))]

@@ -88,11 +88,8 @@ GATES: dict[str, Gate] = {
     ),
     "DRADeviceTaintRules": Gate(False, None, "true: the scheduler follows DeviceTaintRules"),
     **{
-        name: Gate(default, False, "DynamicResources does without it")
-        for name, default in (
-            ("DRAListTypeAttributes", False),
-            ("DRANodeAllocatableResources", False),
-        )
+        name: Gate(False, False, "DynamicResources does without it")
+        for name in ("DRAListTypeAttributes", "DRANodeAllocatableResources")
     },
     "WorkloadWithJob": Gate(
         False, None, "true: the leader makes a Workload and a PodGroup of Jobs that are one gang"

@@ -300,12 +300,11 @@ def _unallocated(claim: ResourceClaim) -> ResourceClaim:
 
 def _others_part(pod: Pod) -> tuple[object, ...]:
     """Return the parts that neither a scheduler nor a node writes, in comparable form."""
-    spec, metadata = type(pod.spec)(), type(pod.metadata)()
-    spec.CopyFrom(pod.spec)
+    spec, metadata = deepcopy(pod.spec), deepcopy(pod.metadata)
     spec.node_name = ""
-    metadata.CopyFrom(pod.metadata)
-    for name in ("resource_version", "deletion_timestamp", "deletion_grace_period_seconds"):
-        metadata.ClearField(name)
+    metadata.ClearField("resource_version")
+    metadata.ClearField("deletion_timestamp")
+    metadata.ClearField("deletion_grace_period_seconds")
     metadata.ClearField("generation")
     return (
         spec.SerializeToString(deterministic=True),
