@@ -39,7 +39,7 @@ async def give_way(
             hand_over("")
             continue
         best = successor() if is_leader() else None
-        preferred = best is not None and best.priority > priority
-        if best is not None and preferred and best.identity == waiting:
-            hand_over(best.identity)
-        waiting = best.identity if best is not None and preferred else ""
+        preferred = best.identity if best is not None and best.priority > priority else ""
+        if preferred and preferred == waiting:
+            hand_over(preferred)
+        waiting = preferred

@@ -50,9 +50,8 @@ def quota_changes(
     before = [*objects, *workload.pods]
     config, _ = read_source(source)
     admit(objects, workload.pods)
-    after, texts = list(before), []
-    for change in changes:
-        texts.append(change_quota(after, change))
+    after = list(before)
+    texts = [change_quota(after, change) for change in changes]
     with fail_on(QuantityError, PluginError):
         results = play_change(before, after, config, factories())
     units = [{to_camel(name): of for name, of in asdict(one).items()} for one in results]
