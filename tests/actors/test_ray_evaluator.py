@@ -78,6 +78,12 @@ async def running(shards: list[ShardSync]) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def all_current(shards: list[ShardSync], pause: float = 0) -> None:
+    await eventually(
+        "the shards are current", lambda: all(shard.current for shard in shards), pause=pause
+    )
+
+
 async def compare(world: World, evaluator: RayEvaluator, changes: int) -> bool:
     """Evaluates a pod both ways; whether shards took part."""
     pending = world.pending()
@@ -110,9 +116,7 @@ async def run_world(seed: int, count: int) -> None:
     for _ in range(10):
         world.mutate()
     async with running(shards):
-        await eventually(
-            "the shards are current", lambda: all(shard.current for shard in shards), pause=0
-        )
+        await all_current(shards)
         for _ in range(6):
             for _ in range(world.random.choice((0, 1, 4))):
                 world.mutate()
@@ -132,9 +136,7 @@ async def test_shards_do_take_part() -> None:
     shards = shards_of(ray, world, 2)
     evaluator = RayEvaluator(Shards(shards), 1.0, ray.metrics)
     async with running(shards):
-        await eventually(
-            "the shards are current", lambda: all(shard.current for shard in shards), pause=0
-        )
+        await all_current(shards)
         took_part = [await compare(world, evaluator, 0) for _ in range(8)]
     assert any(took_part) and ray.metrics.calls["evaluate", "ok"]
     assert ray.metrics.modes == ["local", "ray"]
@@ -156,7 +158,7 @@ async def test_a_shard_that_gets_all_rows_leaves_the_event_loop_time_between_the
     monkeypatch.setattr(asyncio, "sleep", record)
     (shard,) = shards_of(FakeRay(), World(3), 1)
     async with running([shard]):
-        await eventually("the shard is current", lambda: shard.current, pause=0)
+        await all_current([shard])
     assert any(pause == pytest.approx(shard_sync.PAUSE * 0.01) for pause in pauses)
 
 
@@ -165,17 +167,11 @@ async def test_a_killed_actor_is_replaced_and_meanwhile_the_leader_evaluates() -
     shards = shards_of(ray, world, 2)
     evaluator = RayEvaluator(Shards(shards), 1.0, ray.metrics)
     async with running(shards):
-        await eventually(
-            "the shards are current", lambda: all(shard.current for shard in shards), pause=0
-        )
+        await all_current(shards)
         ray.kill_all()
         for _ in range(4):
             await compare(world, evaluator, 1)
-        await eventually(
-            "the shards are current",
-            lambda: all(shard.current for shard in shards),
-            pause=0.001,
-        )
+        await all_current(shards, pause=0.001)
         await compare(world, evaluator, 0)
     assert ray.metrics.replaced == ["evaluator", "evaluator"]
 
@@ -195,10 +191,10 @@ async def test_a_new_leader_takes_the_actors_over_and_the_old_one_is_refused() -
     world, ray = World(5), FakeRay()
     old, new = shards_of(ray, world, 1), shards_of(ray, world, 1, TERM + 1)
     async with running(old):
-        await eventually("the shards are current", lambda: old[0].current, pause=0)
+        await all_current(old)
     actor = ray.actors["evaluator-0"]
     async with running(new):
-        await eventually("the shards are current", lambda: new[0].current, pause=0)
+        await all_current(new)
         assert ray.actors["evaluator-0"] is actor and ray.created == ["evaluator-0"]
         evaluator = RayEvaluator(Shards(old), 1.0, ray.metrics)
         await compare(world, evaluator, 0)
@@ -211,7 +207,7 @@ async def test_an_actor_of_another_configuration_is_replaced() -> None:
     ray.actors["evaluator-0"] = foreign
     shards = shards_of(ray, world, 1)
     async with running(shards):
-        await eventually("the shards are current", lambda: shards[0].current, pause=0.001)
+        await all_current(shards, pause=0.001)
     assert ray.actors["evaluator-0"] is not foreign
 
 

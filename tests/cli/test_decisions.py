@@ -168,14 +168,14 @@ def test_a_long_watch_remembers_only_the_decisions_that_it_may_find_again() -> N
     assert [number for _, number in known] == [2, 3]
 
 
-@pytest.mark.looptime
-async def test_a_watch_shows_what_is_new_although_the_server_was_away() -> None:
-    """And not what was left out before because of --limit."""
-    log = [record(number, 100 + number, "Scheduled", ended=100 + number) for number in range(3)]
-    answers: list[Any] = [log, Unavailable("away"), [*log, record(3, 103)], ClientError("the end")]
+async def followed(
+    answers: list[Any], request: DecisionsRequest, shown: list[DecisionRecord]
+) -> list[int]:
+    """The numbers of the records that a watch shows, until there is no further answer."""
+    left = [*answers, ClientError("the end")]
 
     async def look(request: DecisionsRequest) -> list[DecisionRecord]:
-        answer = answers.pop(0)
+        answer = left.pop(0)
         if isinstance(answer, ClientError):
             raise answer
         return [r for r in answer if r.decided_time.seconds >= request.since.seconds]
@@ -183,23 +183,21 @@ async def test_a_watch_shows_what_is_new_although_the_server_was_away() -> None:
     told: list[int] = []
     view: Any = SimpleNamespace(show=lambda new: told.extend(one.number for one in new))
     with pytest.raises(ClientError, match="the end"):
-        await follow(look, DecisionsRequest(limit=1), view, log[2:])
-    assert told == [3]
+        await follow(look, request, view, shown)
+    return told
+
+
+@pytest.mark.looptime
+async def test_a_watch_shows_what_is_new_although_the_server_was_away() -> None:
+    """And not what was left out before because of --limit."""
+    log = [record(number, 100 + number, "Scheduled", ended=100 + number) for number in range(3)]
+    answers = [log, Unavailable("away"), [*log, record(3, 103)]]
+    assert await followed(answers, DecisionsRequest(limit=1), log[2:]) == [3]
 
 
 @pytest.mark.looptime
 async def test_a_watch_of_what_was_never_decided_goes_by_the_clock_of_the_replicas() -> None:
     """This machine's clock is years ahead of theirs."""
-    answers: list[Any] = [[record(1, 100)], [record(2, 103)], ClientError("the end")]
-
-    async def look(request: DecisionsRequest) -> list[DecisionRecord]:
-        answer = answers.pop(0)
-        if isinstance(answer, ClientError):
-            raise answer
-        return [r for r in answer if r.decided_time.seconds >= request.since.seconds]
-
-    told: list[int] = []
-    view: Any = SimpleNamespace(show=lambda new: told.extend(one.number for one in new))
-    with pytest.raises(ClientError, match="the end"):
-        await follow(look, DecisionsRequest(namespace="default", name="web"), view, [])
-    assert told == [2]
+    answers = [[record(1, 100)], [record(2, 103)]]
+    request = DecisionsRequest(namespace="default", name="web")
+    assert await followed(answers, request, []) == [2]
