@@ -121,7 +121,7 @@ class EvaluatorActor:
     def dry_run_rows(
         self, term: int, number: int, request: bytes, rows: bytes, traceparent: str = ""
     ) -> StaleTerm | NotCurrent | bytes:
-        """Try preemption on those of the rows that are the shard's; answer a packed DryRunResult.
+        """Try preemption on the given rows that belong to the shard; answer a packed DryRunResult.
 
         ``number`` as for ``evaluate``.
         """

@@ -100,8 +100,8 @@ class RayEvaluator:
             _log.debug("A first evaluation failed", pod=pending.pod.key, error=str(failure))
 
 
-#: The timeout of a call of dry runs grows by the usual timeout for each so many nodes: a dry run
-#: costs several evaluations of its row.
+#: The timeout of a call of dry runs grows by the usual timeout with every so many nodes, because a
+#: dry run takes as long as several evaluations.
 NODES_PER_TIMEOUT = 2_000
 
 

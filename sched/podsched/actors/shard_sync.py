@@ -47,7 +47,7 @@ FAILURES_TO_REJOIN = 3
 
 @dataclass(frozen=True, slots=True)
 class ShardAnswer:
-    """A shard's result, and the rows of which it may have had an older version."""
+    """A shard's result, and the rows that it may have had in an older version."""
 
     result: EvaluationResult
     unsent: Rows

@@ -53,14 +53,14 @@ _CATCH_UP_SECONDS: Final = 5.0
 #: Seconds after which the search for changes that help a pod group ends.
 _GROUP_SECONDS: Final = 3.0
 _ONE_MEMBER: Final = "This is for one member; room for all members at once may come later."
-#: Max decisions on other pods that are read, which may have been decided before this one.
+#: Max decisions on other pods that are read; some of them may be earlier than this one.
 _MOST_MEANWHILE: Final = 2000
-#: The log orders decisions by their end, after the binding: within so many seconds after a
-#: decision, bindings of earlier decisions may still end.
+#: The log orders decisions by their end, after the binding: for this many seconds after a decision,
+#: bindings of earlier decisions may still end.
 _BINDING_SECONDS: Final = 1.0
 #: Max explanations that wait for their turn.
 _MOST_WAITING: Final = 32
-#: Seconds between two looks whether the queues are read, which may take seconds in all.
+#: Seconds between two checks of whether the queues have been read, which may take seconds.
 _LOOK_EVERY: Final = 0.01
 
 

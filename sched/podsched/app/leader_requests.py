@@ -133,7 +133,7 @@ class LeaderRequests:
         if not isinstance(event.new, Lease):
             self._renewed.pop(name, None)
         elif not isinstance(event.old, Lease):
-            # The Lease was there before this process, and may be that of a dead replica.
+            # The Lease is older than this process, and its replica may be dead.
             self._renewed[name] = self._now() - age_by_wall_clock(event.new)
         elif event.old.spec.renew_time != event.new.spec.renew_time:
             self._renewed[name] = self._now()

@@ -23,7 +23,7 @@ _UNSET: Mapping[str, str] = dict.fromkeys(
     ("SCHED_TLS_CA", "SCHED_TLS_CERT", "SCHED_TLS_KEY", "SCHED_ETCD_USERNAME"), ""
 )
 
-#: Addresses that stand for all of this machine's, and how this machine reaches them.
+#: Addresses that mean all addresses of this machine, and how this machine reaches them.
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 

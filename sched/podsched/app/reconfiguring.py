@@ -141,7 +141,7 @@ class Reconfiguring:
         try:
             build_state(config, factories(), seed=0)
         except Exception as bug:
-            # Later it would end the process, and with a client's text those of all replicas.
+            # Later it would end the process, and with a client's text all replicas.
             raise PluginError(f"no scheduling state can be built: {bug!r}") from bug
         return config
 

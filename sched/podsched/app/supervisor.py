@@ -61,7 +61,7 @@ class Place:
 class ProcessSpec:
     """The command of a process, and the port of its health server.
 
-    program: an absolute path with its first arguments. arguments: those of ``sched``.
+    program: an absolute path with its first arguments. arguments: of ``sched``.
     """
 
     name: str

@@ -87,7 +87,7 @@ class _Term:
 
 
 class _Listener(LoopListener):
-    """The ``StateListener`` of a replica's state, of which the loop of the term hears too."""
+    """The ``StateListener`` of a replica's state, and the ``LoopListener`` of the term's loop."""
 
     def __init__(self, meter: CycleMeter) -> None:
         self._meter = meter

@@ -64,7 +64,7 @@ R = TypeVar("R")
 
 #: How a benchmark creates its pods.
 CreateMode = Literal["batch", "single", "stream", "rest"]
-#: Which API a benchmark's scheduler and client speak. Not a Literal, of which Typer takes no lists.
+#: The API that a benchmark's scheduler and client use. Not a Literal: Typer takes no lists of them.
 BenchBackend = StrEnum("BenchBackend", ["PODSCHED", "KUBERNETES"])
 
 

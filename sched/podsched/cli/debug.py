@@ -240,7 +240,7 @@ def add_this_machine(archive: Archive) -> None:
 async def add_cluster(
     archive: Archive, client: ApiClient, known: Sequence[Process]
 ) -> list[Process]:
-    """Add status and objects; return the known processes and those of the replicas."""
+    """Add status and objects; return the known processes and the processes of the replicas."""
     try:
         status = await collect(client, DEFAULT_LOCK)
     except ClientError as error:

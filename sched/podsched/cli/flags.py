@@ -46,7 +46,7 @@ def takes_flags(command: Callable[..., R]) -> Callable[..., R]:
 
 def _options(kind: Any) -> Iterator[Parameter]:
     hints = get_type_hints(kind, include_extras=True)
-    # The last one counts: a field's text replaces that of a base class.
+    # The last one counts: a field's text replaces the text of a base class.
     bases = reversed(kind.__mro__[:-1])
     texts = dict(chain.from_iterable(attribute_docstrings(base).items() for base in bases))
     for name, (names, about), default in _flags(kind):

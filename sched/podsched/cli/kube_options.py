@@ -119,7 +119,7 @@ class KubeFlags:
             return parse_modules(self.vmodule)
 
     def log_level(self, level: LogLevel) -> LogLevel:
-        """Return the log level in effect; ``level`` is that of ``--log-level``."""
+        """Return the log level in effect; ``level`` is the value of ``--log-level``."""
         return "debug" if (self.v or 0) >= DEBUG_FROM else level
 
     def max_in_unschedulable(self) -> float:

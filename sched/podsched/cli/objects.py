@@ -144,7 +144,7 @@ def _batches(objects: Iterable[AnyObject]) -> Iterator[list[AnyObject]]:
     """Yield objects of one kind together, in their order: a pod's class and claims come before it.
 
     An object with generateName is alone, because only single calls return the name. If an object
-    comes twice, the second one is in a later batch, because those of one are patched at once.
+    comes twice, the second one is in a later batch, because a batch is patched at once.
     """
     batch: list[AnyObject] = []
     size = 0

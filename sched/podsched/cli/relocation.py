@@ -102,7 +102,7 @@ class Mover:
     """Whether pods that no controller replaces are copied."""
 
     async def move(self, planned: PodMove) -> None:
-        """Move one pod. Prints what is left of a failed move; raises Stopped, ClientError."""
+        """Move one pod; after a failure, print what remains of it. Raises Stopped, ClientError."""
         move = _Move(self, planned, await self.still_there(planned))
         try:
             node, again = await move.run()

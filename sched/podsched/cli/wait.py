@@ -24,7 +24,7 @@ from podsched.serve.client.errors import NotFound
 _PAUSE = 0.2
 
 _CONDITION = re.compile("condition=([^=]+)(?:=(.*))?")
-#: The "=" before the value is not that of a comparison in the path.
+#: An "=" that belongs to a comparison in the path is not the one before the value.
 _FIELD = re.compile(r"jsonpath=(\{.*?\}|[^{].*?)(?:(?<![=!<>])=(?!=)['\"]?(.*?)['\"]?)?", re.DOTALL)
 
 #: Returns whether an object (None: it does not exist) is in the wanted state.
@@ -68,7 +68,7 @@ def _condition(name: str, status: str) -> Reached:
     def reached(obj: Any) -> bool:
         state = getattr(obj, "status", None)
         if 0 < getattr(state, "observed_generation", 0) < obj.metadata.generation:
-            return False  # The status is that of an older spec.
+            return False  # The status belongs to an older spec.
         conditions = getattr(state, "conditions", ())
         return any((c.type.lower(), c.status.lower()) == wanted for c in conditions)
 

@@ -165,7 +165,7 @@ def parse_gates(text: str) -> dict[str, bool]:
 
 
 def check_version(flag: str, text: str) -> None:
-    """Raise ConfigError unless a version is that of the kube-scheduler that podsched follows."""
+    """Raise ConfigError unless a version is the one of kube-scheduler that podsched follows."""
     if text.removeprefix("kube=").removeprefix("v") != VERSION:
         reason = f"podsched behaves as kube-scheduler {VERSION} and emulates no other version"
         raise ConfigError([invalid(flag, text, reason)])

@@ -47,7 +47,7 @@ class MemoryObjects:
         self._uids = itertools.count(1)
 
     def changed(self, event: v1.EventType, entry: Entry, old: Entry | None) -> None:
-        """Hear of a change; ``entry`` has its revision, and what a deleted object was last."""
+        """Take in a change; ``entry`` has its revision, and a deleted object as it was."""
 
     def create(self, item: AnyObject) -> AnyObject:
         """Store a new object, with a uid if it has none. Raises AlreadyExists."""
@@ -152,7 +152,7 @@ def key_of_name(kind: Kind, namespace: str, name: str) -> str:
 
 
 def value_of(item: AnyObject) -> bytes:
-    """Return what is stored of an object: all but its resourceVersion."""
+    """Return the stored bytes of an object, which exclude its resourceVersion."""
     kept = deepcopy(item)
     kept.metadata.resource_version = ""
     return kept.SerializeToString()

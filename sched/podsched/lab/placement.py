@@ -30,7 +30,7 @@ def port_conflict(pods: Mapping[str, Pod]) -> str:
 
 
 def taints_of(node: Node) -> list[Taint]:
-    """Return a node's taints, including that of an unschedulable node."""
+    """Return a node's taints, including the taint of an unschedulable node."""
     cordon = [Taint(key=TAINT_UNSCHEDULABLE, effect=NO_SCHEDULE)] if node.spec.unschedulable else []
     return [*cordon, *node.spec.taints]
 

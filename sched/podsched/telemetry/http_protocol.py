@@ -251,6 +251,6 @@ class Protocol(web.RequestHandler):
 
 
 def protocols(server: web.Server, options: Mapping[str, Any]) -> Callable[[], Protocol]:
-    """Return what creates the protocol of each connection; options: those of aiohttp's protocol."""
+    """Return what creates the protocol of each connection; options: of aiohttp's protocol."""
     turns = ReadingTurns()
     return lambda: Protocol(server, turns, options)

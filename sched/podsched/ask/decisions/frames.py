@@ -34,7 +34,7 @@ SKIPPABLE = 0x184D2A5D
 _MARK = b"PSD1"
 _HEAD = struct.Struct("<II")
 _INDEX = struct.Struct("<4sB3xIIdd")
-#: Max bytes of a frame, compressed or not (a thousand rows); a larger one is taken for garbage.
+#: Max bytes of a frame, compressed or not (a thousand rows); a larger one counts as garbage.
 MAX_FRAME = 64 << 20
 MAX_PLAIN = 32 << 20
 

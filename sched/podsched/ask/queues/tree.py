@@ -20,7 +20,7 @@ Tree = dict[str, Any]
 
 
 def queue_trees(admission: Admission) -> list[Tree]:
-    """Return the trees by name, those of cohorts first.
+    """Return the trees by name, trees of cohorts first.
 
     Amounts are quantities. A cohort's quota includes what its children lend, and its usage is what
     they borrow. ``share`` is in thousandths of the lendable amount, as in the status. ClusterQueues

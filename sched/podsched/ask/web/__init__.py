@@ -1,6 +1,6 @@
 """The web page: a cluster at a glance, served over HTTP by scheduler replicas and API servers.
 
-The way of the data, all of which the process has anyway:
+The flow of the data, which the process has anyway:
 
     ``sources`` --changed keys--> ``board`` --deltas, once a second--> ``feed`` --> each browser
     ``Leadership`` (who leads, how busy) --every five seconds--> ``history``

@@ -142,7 +142,7 @@ class Lists:
         return {key: astuple(row) for key, row in latest.newest()}
 
 
-#: Max reasons of pending pods that are sent, those of the most pods.
+#: Max reasons of pending pods that are sent, the most frequent ones.
 MOST_REASONS = 8
 
 

@@ -14,7 +14,7 @@ from podsched.lib.counted import counted
 KUBE_SCHEDULER, PODSCHED = "kube-scheduler", "podsched"
 #: What the ratio divides: the second's throughput by the first's.
 SCHEDULERS = KUBE_SCHEDULER, PODSCHED
-#: Processes whose CPU is a column of the table: the scheduler's turn, and those of every turn.
+#: Processes whose CPU usage is a column: the scheduler of the turn, and two that are in every turn.
 _COLUMNS = ("scheduler", "kube-apiserver", "etcd")
 _HEADS = ("workload", "scheduler", "pods/s", "least to most", "ratio", "least to most")
 

@@ -96,7 +96,7 @@ def _minor(version: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:
-    """How to reach a cluster, and those of its processes that run on this machine, by name."""
+    """How to reach a cluster; its processes on this machine by name."""
 
     kubeconfig: Path
     pids: dict[str, int | None] = field(default_factory=dict)

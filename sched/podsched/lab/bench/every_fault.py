@@ -1,12 +1,12 @@
 """Measure how long pods wait when any single process or link of a whole system fails.
 
 The system is that of ``sched chaos``: three etcd members, two API servers, three replicas and an
-agent, with a relay on every link. The faults are its faults, as far as each is a single one that
-leaves a majority. A client creates pods at a steady rate. Each round injects one fault into a
-random target of its kind for some seconds, and measures
+agent, with a relay on every link. The faults are the single ones of ``sched chaos`` that leave a
+majority. A client creates pods at a steady rate. Each round injects one fault into a random target
+of its kind for some seconds, and measures
 
-    next       the time from the fault until a pod is bound that was created after it
-    longest    the longest time that a pod waited which was created while the fault lasted
+    next       from the fault until the first binding of a pod that was created after it
+    longest    the longest wait of a pod that was created during the fault
 
 The client reaches the API servers through relays of its own, and like any client it must notice
 that its server is gone. Before the next round all processes are ready and all pods are bound.

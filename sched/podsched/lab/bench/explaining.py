@@ -27,7 +27,7 @@ PODS: Final = 1000
 _EXPLAINED, _CALLS, _ROUNDS = 10, 40, 3
 #: Seconds for the pods of one round.
 _WITHIN: Final = 60.0
-#: The CPUs of a pod that is to wait: no node has as many.
+#: CPUs of a pod that has to wait: more than any node has.
 _TOO_MUCH: Final = "64"
 
 

@@ -10,7 +10,7 @@ from statistics import median_high
 from podsched.lab.bench.plot import Points, line_chart
 from podsched.lib.groups import lists_by_key
 
-#: Throughput over time is shown in this many parts, of at least so many seconds.
+#: Throughput over time: max number of parts, and min seconds of a part.
 _PARTS, _SHORTEST_PART = 60, 0.1
 
 
@@ -26,7 +26,7 @@ class BenchResult:
     ``seconds``: from the first creation to the last binding. ``cpu_us_per_pod``: microseconds of
     CPU per measured pod, by process. ``kube_scheduler``: kube-scheduler's throughput; 0 if it was
     not measured, or not with this size. ``backend``: the API that the client and the scheduler use.
-    ``gangs``: pod groups of measured pods of which all are bound.
+    ``gangs``: pod groups whose measured pods are all bound.
     """
 
     workload: str
@@ -116,7 +116,7 @@ def throughput_chart(title: str, series: Mapping[str, Points]) -> str:
 
 
 def timeline(bound_after: Sequence[float]) -> list[tuple[float, float]]:
-    """Return (seconds, pods bound per second) over time, for pods bound after so many seconds."""
+    """Return (seconds, pods bound per second) over time; the input is the seconds of each pod."""
     width = max(max(bound_after, default=0.0) / _PARTS, _SHORTEST_PART)
     counts = Counter(int(seconds / width) for seconds in bound_after)
     return [
@@ -132,7 +132,7 @@ def percentile(values: Iterable[float], percent: int) -> float:
     return ordered[max(rank - 1, 0)] if ordered else 0.0
 
 
-#: Figures of which the median is given, of the second ones by process.
+#: Figures whose median is reported; the second ones are by process.
 _FIGURES = (
     "pods_per_second",
     "gangs_per_second",

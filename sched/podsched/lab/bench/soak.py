@@ -27,7 +27,7 @@ ROUND = 10_000
 #: Share of the rounds that is not judged.
 WARM_UP = 0.6
 #: Pods after which a process that takes longer is judged. etcd 3.5 keeps its last 5,000 to 7,000
-#: transactions in memory, which are those of some 100,000 pods (700 MB).
+#: transactions in memory, with some 100,000 pods (700 MB).
 SETTLED = {"etcd": 120_000}
 #: Rounds that it takes to tell growth from noise, and bytes that are noise, however few pods there
 #: were: allocators take and give back memory by the megabyte, and a round is a peak of its own.
@@ -36,7 +36,7 @@ NOISE = 8 << 20
 #: Bytes per pod by which a process may grow after that; a message of a pod takes 2,000. Noise is
 #: below 100 with 200,000 pods.
 MOST_GROWTH = 300.0
-#: Every so many pods, one has a label of its own, as a StatefulSet's have.
+#: One of this many pods has a label of its own, like pods of a StatefulSet.
 UNIQUE = 20
 #: Seconds for the last changes to be taken in everywhere.
 SETTLE = 2.0
@@ -170,7 +170,7 @@ async def _round(run: Bench, first: int, count: int, options: BenchOptions) -> N
 
 
 def _pods(first: int, count: int) -> list[Pod]:
-    """Return pods of one application, some of which have a label of their own."""
+    """Return pods of one application; some have a label of their own."""
     template = pod_template(
         cpu="10m", memory="10Mi", labels={"app": f"soak-{first}"}, terminationGracePeriodSeconds=1
     )

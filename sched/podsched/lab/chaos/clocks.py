@@ -25,7 +25,7 @@ def library() -> str:
     return next((path for pattern in _LIBRARIES for path in sorted(glob(pattern))), "")
 
 
-#: Where libfaketime has objects of each process, which are left if that is killed.
+#: Where libfaketime keeps objects of each process; they stay if the process is killed.
 _SHARED = Path("/dev/shm")
 _OBJECTS = ("faketime_shm_*", "sem.faketime_sem_*")
 

@@ -16,7 +16,7 @@ from podsched.lib.counted import counted
 
 Promise = Callable[[History], Iterator[Violation]]
 
-#: Functions by what they promise; one may find more than one kind of violation.
+#: The functions that check each promise; one may find violations of other promises, too.
 PROMISES: Final[Mapping[str, Promise]] = {
     objects.CREATED: objects.acknowledged_creates,
     objects.UNDONE: objects.failed_creates,

@@ -106,8 +106,8 @@ class EtcdMembers:
 REPLICAS, API_SERVERS, MEMBERS = 3, 2, 3
 #: Sources of links beside processes: the clients, and replicas on their way to another one.
 CLIENT, PEERS = "client", "peers"
-#: Seconds after which a process that does not end is killed, which is a broken promise. Ending
-#: takes less than one second, and up to four where other work has most of the machine.
+#: A process that has not ended after this many seconds is killed, and a promise is broken. Ending
+#: takes less than one second, and up to four on a busy machine.
 GRACE = 10.0
 #: Log texts of unexpected errors.
 COMPLAINTS = (

@@ -47,7 +47,7 @@ class Order(StrEnum):
 
 
 class BatchRun(NamedTuple):
-    """What became of the jobs, by their index in the trace."""
+    """The outcomes of the jobs, by their index in the trace."""
 
     order: Order
     started: list[float]

@@ -27,8 +27,8 @@ from podsched.v1.scheduling_pb2 import SchedulingCheckpoint
 
 #: Seconds between two questions for decisions.
 PERIOD: Final = 1.0
-#: Decisions of so many seconds before the latest known one are requested again, because a decision
-#: is written when its outcome is known.
+#: Decisions up to this many seconds before the latest known one are requested again, because a
+#: decision is written when its outcome is known.
 _OVERLAP: Final = 5.0
 #: Decisions in one answer.
 _LIMIT: Final = 1000
@@ -88,7 +88,7 @@ class DecisionCapture:
             await self._poll()
         except ClientError as error:
             self.problem = str(error)
-        # Decisions on what was not seen are known by their revisions.
+        # Decisions may depend on changes that were not received yet: their revisions tell.
         with suppress(TimeoutError):
             async with asyncio.timeout(_AT_THE_END):
                 await self._capture.wait_for_revision(self._revision)

@@ -87,10 +87,10 @@ def play_new_pods(
     config: SchedulerConfiguration,
     factories: Mapping[str, PluginFactory],
 ) -> tuple[Forecast, Sequence[AnyObject]]:
-    """Return where new pods would go, some of which are in queues, and all objects afterwards.
+    """Return where new pods, some of them in queues, would go, and all objects afterwards.
 
-    ``objects``: those of the cluster, without the new pods; all have a uid. A victim is said to be
-    of the first new pod that gets its node, or else of the first that gets any. Raises
+    ``objects``: those of the cluster, without the new pods; all have a uid. A victim counts for the
+    first new pod that gets its node, or else for the first that gets any node. Raises
     QuantityError, or PluginError for a broken plugin.
     """
     then = _played([*objects, *new], simulated_configuration(config), factories)

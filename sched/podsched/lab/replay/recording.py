@@ -102,7 +102,7 @@ class RecordingWriter:
         # Names of pods and images may be confidential.
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._raw = os.fdopen(handle, "wb")
-        # Not a GzipFile: that of a file that is abandoned complains when it is freed.
+        # Not a GzipFile, which complains when it is freed without having been closed.
         self._gzip = zlib.compressobj(6, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
         #: Bytes of the file so far, as of the last ``flush``.
         self.size = 0

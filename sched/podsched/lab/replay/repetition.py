@@ -81,10 +81,9 @@ class Verdict:
 
     repeated: int = 0
     pods: int = 0
-    #: Of the repeated decisions, those that chose a node, and those that evict for a pod.
+    #: Repeated decisions that chose a node, that preempt, and that have recorded scores of nodes.
     placed: int = 0
     preempting: int = 0
-    #: Those of which the scores of single nodes were recorded.
     scored: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     mismatches: list[Mismatch] = field(default_factory=list)
@@ -261,7 +260,7 @@ class _Repetition:
             self._state, cluster, fence, self._decider, meter, decisions=self._collector
         )
         self._loop.evictor.under_way += under_way
-        #: When preemptions began; those of the checkpoint with the first decision after it.
+        #: When preemptions began; those of the checkpoint count from the first decision after it.
         self._evicting: list[tuple[Preemption, float]] = []
 
     def _take(self, revision: int, beyond: int) -> None:

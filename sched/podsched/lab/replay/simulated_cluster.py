@@ -198,7 +198,7 @@ class SimulatedCluster(MemoryCluster):
                 self.delete("PersistentVolumeClaim", key)
 
     def _bind_volume(self, item: AnyObject | None) -> None:
-        """Provision the volume of a claim for which a node was selected; bind that of a claim."""
+        """Provision the volume of a claim with a selected node, or bind the claim of a volume."""
         if isinstance(item, PersistentVolumeClaim):
             of = self._delivered.get(("StorageClass", item.spec.storage_class_name))
             selected = SELECTED_NODE in item.metadata.annotations

@@ -56,19 +56,19 @@ class Workload:
     #: Unix time of the start.
     began: float
     seconds: float
-    #: What is there to begin with, in the order in which it is told.
+    #: The objects at the start, in the order in which the scheduler gets them.
     objects: list[AnyObject] = field(default_factory=list)
-    #: What others than the scheduler change later.
+    #: Later changes, without those of the scheduler.
     changes: list[Change] = field(default_factory=list)
-    #: By uid, seconds from binding to end, of pods of which it is known.
+    #: Seconds from binding to end by uid, where they are known.
     run_times: dict[str, float] = field(default_factory=dict)
     #: uids of the pods that others bind, all of whose changes are in ``changes``.
     foreign: set[str] = field(default_factory=set)
     termination: float = TERMINATION
-    #: What became of it when it was recorded; None where that is not known.
+    #: What happened to the pods in the recording; None if that is not known.
     recorded: History | None = None
     #: Whether volumes are provisioned and bound as soon as the scheduler asks for it. Otherwise
-    #: ``changes`` have what the controllers did.
+    #: ``changes`` contain what the controllers did.
     binds_volumes: bool = False
 
 

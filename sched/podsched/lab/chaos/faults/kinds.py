@@ -151,8 +151,8 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
     }
 )
 
-#: The faults of a single process or link, other than those of clients, that leave a majority; of
-#: those that differ only in how long they last, one.
+#: Faults of a single process or link that leave a majority, without faults of clients; one of each
+#: group of faults that differ only in how long they last.
 SINGLE: Final = frozenset(KINDS) - {
     "all-apis-down",
     "compact-etcd",

@@ -39,7 +39,7 @@ class _Gang:
 
 
 def whole(history: History) -> Iterator[Violation]:
-    """Find gangs of which some members, but too few, were bound for longer than ``within``."""
+    """Find gangs with some bound members, but too few, for longer than ``within``."""
     gangs: dict[str, _Gang] = {}
     told: set[str] = set()
     at = 0.0

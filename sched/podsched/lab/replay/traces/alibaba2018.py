@@ -1,10 +1,10 @@
 """Alibaba's trace of 2018: ``machine_meta``, ``container_meta`` and ``batch_task``.
 
 Format: schema.txt of cluster-trace-v2018. Times are seconds. 100 of a cpu request or plan is a
-core; memory is normalised from 0 to 100, which is taken for 512 GiB. A task of a batch job is as
-many pods as it has instances, which come when the task began to run and run as long as it did; what
-it waited for is not in the trace. Containers come at their first record and run on; those of time 0
-run to begin with where they are. Either table of work may be missing.
+core; memory is normalised from 0 to 100, which is assumed to be 512 GiB. Each instance of a batch
+task is a pod; it is created when the task began to run, and runs as long as the task did (what the
+task waited for is not in the trace). Containers are created at their first record and run to the
+end; at time 0 they already run on their machines. One of the tables of work may be missing.
 """
 
 from __future__ import annotations

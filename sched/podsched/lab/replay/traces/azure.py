@@ -1,9 +1,9 @@
 """Azure's traces of virtual machines of 2017 and 2019: ``vmtable`` of AzurePublicDataset V1, V2.
 
 Format: the pages AzurePublicDatasetV1.md and AzurePublicDatasetV2.md. Times are seconds. Cores and
-memory (GB) are numbers, in V2 those of a bucket, the largest of which are open (">24", ">64"). The
-trace tells nothing of physical machines: as many of 64 cores and 512 GiB are made as the peak of
-what is requested at a time fills to 80 %. Its packing trace of 2020 is a database and not read.
+memory (GB) are numbers, in V2 of a bucket; the largest buckets are open (">24", ">64"). Physical
+machines are not in the trace: nodes of 64 cores and 512 GiB are made, so many that the peak of all
+requests fills 80 % of them. The packing trace of 2020 is a database and is not read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from podsched.lab.replay.recording import MAX_SECONDS
 from podsched.lab.replay.traces.builder import GIB, Row, TraceBuilder, rows
 from podsched.lab.replay.workload import Workload
 
-#: What the open buckets stand for.
+#: Cores and memory of the open buckets.
 _OPEN: Final = {">24": 32.0, ">64": 128.0}
 NODE_CORES: Final = 64
 NODE_MEMORY_GIB: Final = 512
@@ -59,7 +59,7 @@ def _amount(row: Row, place: int) -> float:
 
 
 def _nodes(changes: list[tuple[float, float, float]]) -> int:
-    """Return how many nodes the peak of what is requested fills to that share."""
+    """Return the number of nodes of which the peak of all requests fills the share ``FILLED``."""
     cores = memory = 0.0
     most = 0.0
     # What ends comes before what begins at the same time.

@@ -23,7 +23,7 @@ from podsched.serve.client.informer import EventType
 
 #: Max number in a row: no machine has as many cores, and no task as many instances.
 MOST: Final = 1e6
-#: Max time in a row: 2^63 - 1 microseconds stand for after the end of Google's trace.
+#: Max time in a row: 2^63 - 1 microseconds mean after the end of Google's trace.
 LATEST: Final = 2.0**63
 _MOST_LINE: Final = 1 << 20
 
@@ -74,7 +74,7 @@ class Row:
 
 
 def files_of(directory: Path, table: str) -> list[Path]:
-    """Return the file of a table, or those of its parts in the order of names; [] for none."""
+    """Return the file of a table, or the files of its parts, sorted by name; [] for none."""
     whole = [directory / f"{table}{end}" for end in (".csv", ".csv.gz")]
     return [path for path in whole if path.is_file()] or sorted((directory / table).glob("*.csv*"))
 
@@ -92,7 +92,7 @@ def rows(directory: Path, table: str) -> Iterator[Row]:
 
 
 def lines_of(path: Path, most: int) -> Iterator[bytes]:
-    """Yield the lines of a file, which may be compressed, of at most so many bytes each.
+    """Yield the lines of a file, which may be compressed; each has at most ``most`` bytes.
 
     Raises BadTrace or OSError.
     """

@@ -2,8 +2,8 @@
 
 Format: "Google cluster-usage traces: format + schema", version 2.1. Times are microseconds, 0 for
 what was there before the trace began. Resources are normalised to the largest machine, which is
-taken for one of 64 cpus and 256 GiB. A task that is submitted again is a pod of its own; how long
-one would have run that was evicted or lost is not known.
+assumed to have 64 cpus and 256 GiB. A task that is submitted again is a new pod. It is not known
+how long evicted and lost tasks would have run.
 """
 
 from __future__ import annotations
