@@ -88,6 +88,9 @@ def test_pods_that_change_labels_requests_tolerations_or_gates_say_so() -> None:
     assert _actions(plain, tolerant) == ActionType.UPDATE_POD_TOLERATION
     assert _actions(gated, plain) == ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
     assert _actions(plain, gated) == ActionType.UPDATE_OTHER
+    going = make_pod("p", terminating=True)
+    assert _actions(plain, going) == ActionType.UPDATE_POD_TERMINATING
+    assert _actions(going, going) == ActionType.UPDATE_OTHER
 
 
 def test_several_actions_are_taken_one_by_one() -> None:

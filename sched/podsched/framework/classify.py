@@ -71,6 +71,8 @@ def pod_update_actions(old: PodInfo, new: PodInfo) -> ActionType:
         actions |= _class_change(old, new)
     if old.pod.status.resource_claim_statuses != new.pod.status.resource_claim_statuses:
         actions |= ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM
+    if new.terminating and not old.terminating:
+        actions |= ActionType.UPDATE_POD_TERMINATING
     return actions or ActionType.UPDATE_OTHER
 
 

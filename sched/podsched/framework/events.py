@@ -52,7 +52,9 @@ class ActionType(enum.IntFlag):
     UPDATE_POD_TOLERATION = 1 << 10
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 1 << 11
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = 1 << 12
-    UPDATE_OTHER = 1 << 13
+    #: The pod is being deleted. Not one of kube-scheduler's.
+    UPDATE_POD_TERMINATING = 1 << 13
+    UPDATE_OTHER = 1 << 14
     #: Any update: all bits from UPDATE_NODE_ALLOCATABLE to UPDATE_OTHER.
     UPDATE = 2 * UPDATE_OTHER - UPDATE_NODE_ALLOCATABLE
     ALL = ADD | DELETE | UPDATE

@@ -253,6 +253,7 @@ def test_a_pod_with_own_constraints_has_no_defaults() -> None:
 ADD = (Resource.ASSIGNED_POD, ActionType.ADD)
 DELETE = (Resource.ASSIGNED_POD, ActionType.DELETE)
 RELABEL = (Resource.ASSIGNED_POD, ActionType.UPDATE_POD_LABEL)
+TERMINATE = (Resource.ASSIGNED_POD, ActionType.UPDATE_POD_TERMINATING)
 OTHER = {"app": "y"}
 
 
@@ -273,6 +274,13 @@ OTHER = {"app": "y"}
             running("q", "a", labels={"app": "x", "more": "y"}),
             SKIP,
             id="counted before and after",
+        ),
+        pytest.param(
+            TERMINATE,
+            running("q", "a"),
+            running("q", "a", deletionTimestamp="2026-01-01T00:00:00Z"),
+            QUEUE,
+            id="a counted pod begins to terminate",
         ),
     ],
 )
@@ -332,6 +340,17 @@ def test_which_node_events_help(
 ) -> None:
     event = (Resource.NODE, action)
     assert hinted(plugin(two_zones()), spreading(hard()), event, old, new) is hint
+
+
+@pytest.mark.parametrize(("policy", "hint"), [("Honor", QUEUE), ("Ignore", SKIP)])
+def test_a_node_that_leaves_the_pods_node_affinity_helps_where_that_is_honoured(
+    policy: str, hint: QueueingHint
+) -> None:
+    waiting = spreading(hard(nodeAffinityPolicy=policy))
+    waiting.spec.node_selector["pool"] = "p"
+    old = node("a", labels={HOSTNAME: "a", ZONE: "za", "pool": "p"})
+    event = (Resource.NODE, ActionType.UPDATE_NODE_LABEL)
+    assert hinted(plugin(two_zones()), waiting, event, old, zoned("a", "za")) is hint
 
 
 def test_pods_of_other_namespaces_are_not_asked_about() -> None:
