@@ -417,6 +417,7 @@ def test_new_labels_of_the_pod_itself_help() -> None:
 
 NODE_ADD = (Resource.NODE, ActionType.ADD)
 NODE_LABEL = (Resource.NODE, ActionType.UPDATE_NODE_LABEL)
+NODE_DELETE = (Resource.NODE, ActionType.DELETE)
 BARE = node("a")
 
 
@@ -428,6 +429,8 @@ BARE = node("a")
         (near(term()), NODE_LABEL, BARE, zoned("a", "za"), QUEUE),
         (near(term()), NODE_LABEL, zoned("a", "za"), zoned("a", "zb"), QUEUE),
         (near(term()), NODE_LABEL, zoned("a", "za"), BARE, SKIP),
+        (near(term("me")), NODE_LABEL, zoned("a", "za"), BARE, QUEUE),
+        (near(term()), NODE_DELETE, zoned("a", "za"), None, QUEUE),
         (far(term()), NODE_ADD, None, zoned("a", "za"), QUEUE),
         (far(term()), NODE_ADD, None, BARE, QUEUE),
         (far(term()), NODE_LABEL, BARE, zoned("a", "za"), SKIP),
@@ -440,10 +443,11 @@ def test_which_node_events_help(
     spec: dict[str, Any],
     event: tuple[Resource, ActionType],
     old: Node | None,
-    new: Node,
+    new: Node | None,
     hint: QueueingHint,
 ) -> None:
-    assert hinted(plugin(three_nodes()), pod("p", spec), event, old, new) is hint
+    waiting = pod("p", spec, labels={"app": "me"})
+    assert hinted(plugin(three_nodes()), waiting, event, old, new) is hint
 
 
 def test_a_node_that_leaves_the_domain_of_anothers_anti_affinity_helps() -> None:

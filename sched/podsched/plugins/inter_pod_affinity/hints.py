@@ -6,9 +6,10 @@ fits now, so it waits for the next flush of unschedulablePods (5 minutes). Here 
 
 * a pod was deleted that one of several anti-affinity terms matched (fixed in v1.37);
 * a term has a namespaceSelector;
-* the pod's affinity terms match the pod itself, and the last other pod that they match is gone: the
-  pod may now be the first of its kind;
-* a node was added or relabelled, and the anti-affinity of other pods rejected the pod.
+* the pod's affinity terms match the pod itself, and the last other pod that they match is gone, or
+  its node has lost a topology key: the pod may now be the first of its kind;
+* a node was added or relabelled, and the anti-affinity of other pods rejected the pod;
+* a node was deleted before its pods, which do not count any more.
 """
 
 from __future__ import annotations
@@ -66,17 +67,20 @@ class AffinityHints:
     def after_node_change(
         self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
     ) -> QueueingHint:
-        """Answer Queue if a node that was added or relabelled can make ``pod`` fit."""
+        """Answer Queue if a node that was added, relabelled or deleted can make ``pod`` fit."""
         if new is None:
-            return QueueingHint.SKIP
+            return QueueingHint.QUEUE
         terms, labels = terms_of(pod.cls), new.metadata.labels
         if old is None:
             keys = [term.topology_key for term in terms.required_affinity]
             helps = not keys or bool(terms.required_anti_affinity)
             return QueueingHint.of(helps or any(key in labels for key in keys))
         relations, _ = self._index.of(pod, self._handle.cluster)
-        repelled = [key for key, _ in relations.repelled]
-        return QueueingHint.of(_relabelling_helps(terms, repelled, old.metadata.labels, labels))
+        left = [key for key, _ in relations.repelled]
+        left += (term.topology_key for term in terms.required_anti_affinity)
+        if all(term.matches_pod(pod) for term in self._resolved(terms.required_affinity)):
+            left += (term.topology_key for term in terms.required_affinity)
+        return QueueingHint.of(_relabelling_helps(terms, left, old.metadata.labels, labels))
 
     def _resolved(self, terms: Sequence[AffinityTerm]) -> list[AffinityTerm]:
         return [resolved(term, self._handle.cluster) for term in terms]
@@ -103,12 +107,13 @@ def _all_match(terms: Sequence[AffinityTerm], pod: v1.Pod | None) -> bool:
 
 
 def _relabelling_helps(
-    terms: PodTerms, repelled: Sequence[str], old: Mapping[str, str], new: Mapping[str, str]
+    terms: PodTerms, left: Sequence[str], old: Mapping[str, str], new: Mapping[str, str]
 ) -> bool:
     """Return whether a node's changed labels can help a pod with these terms.
 
-    They help if the topology key of an affinity term got a new value, or if that of an
-    anti-affinity term lost its old one. ``repelled``: the keys of other pods' anti-affinity terms.
+    They help if the topology key of an affinity term got a new value, or if a key in ``left`` lost
+    its old one. These are the keys of anti-affinity terms, of the pod and of others, and those of
+    affinity terms if the pod may be the first of its kind.
     """
     # Only other pods' anti-affinity can have rejected the pod, also that of nominated pods.
     if not terms.required:
@@ -117,5 +122,4 @@ def _relabelling_helps(
         key = term.topology_key
         if key in new and old.get(key) != new[key]:
             return True
-    keys = (*(term.topology_key for term in terms.required_anti_affinity), *repelled)
-    return any(key in old and old[key] != new.get(key) for key in keys)
+    return any(key in old and old[key] != new.get(key) for key in left)

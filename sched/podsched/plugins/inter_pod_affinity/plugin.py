@@ -306,9 +306,9 @@ class InterPodAffinity:
         return (float(MAX_NODE_SCORE) * share).astype(np.int64)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for added and relabelled pods and nodes, and for deleted pods."""
+        """Register for pods and nodes that are added, relabelled or deleted."""
         pod = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
-        node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
+        node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.DELETE
         return [
             ClusterEventWithHint.on(Resource.POD, pod, self._hints.after_pod_change),
             ClusterEventWithHint.on(Resource.NODE, node, self._hints.after_node_change),
