@@ -618,11 +618,14 @@ def test_the_end_of_its_own_nomination_does_not_wake_a_pod() -> None:
     assert queue.place(nominee.uid) == "unschedulable"
 
 
-def test_binding_a_nominated_pod_wakes_no_pod() -> None:
+@pytest.mark.parametrize(("node", "place"), [("n1", "unschedulable"), ("n2", "active")])
+def test_binding_a_nominated_pod_wakes_pods_if_it_goes_to_another_node(
+    node: str, place: str
+) -> None:
     queue = queue_of({"Fit": [ClusterEventWithHint(POD_DELETE)]})
     rejected_pod(queue, pod("a"), "Fit")
-    queue.delete(pod("nominee", priority=5, nominated="n1"), 5.0, bound=True)
-    assert queue.place("uid-a") == "unschedulable"
+    queue.delete(pod("nominee", priority=5, nominated="n1"), 5.0, bound_to=node)
+    assert queue.place("uid-a") == place
 
 
 # Gates, Activate, timeouts.

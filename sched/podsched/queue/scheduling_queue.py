@@ -151,13 +151,13 @@ class SchedulingQueue:
             return
         self._put(new, UNSCHEDULED_POD_UPDATE, now)
         if old is not None and old.nominated_node_name != new.nominated_node_name:
-            self._release_nomination(old, now)
+            self.release_nomination(old, now)
         self.incoming.report()
 
-    def delete(self, pod: PodInfo, now: float, *, bound: bool = False) -> None:
-        """Remove a pod that was deleted or, with ``bound``, was bound.
+    def delete(self, pod: PodInfo, now: float, *, bound_to: str = "") -> None:
+        """Remove a pod that was deleted or, with ``bound_to``, was bound to a node.
 
-        A deleted pod releases its nominated node; see ``_release_nomination``.
+        It releases its nominated node, unless it is bound there; see ``release_nomination``.
         """
         flight = self.in_flight.get(pod.uid)
         if flight is not None:
@@ -168,8 +168,8 @@ class SchedulingQueue:
             self.timeouts.forget(pod.uid)
             # ``take_out`` does not do this, because a pod that only moves still counts as rejected.
             self.pending.rejections.remove(queued)
-        if not bound:
-            self._release_nomination(pod, now)
+        if pod.nominated_node_name != bound_to:
+            self.release_nomination(pod, now)
         self.incoming.report()
 
     # ------------------------------------------------------------------ events
@@ -264,7 +264,7 @@ class SchedulingQueue:
                 self.pending.to_active(queued, None, now)
         self.incoming.report()
 
-    def _release_nomination(self, pod: PodInfo, now: float) -> None:
+    def release_nomination(self, pod: PodInfo, now: float) -> None:
         """Wake pods that could not use a node because this pod was nominated to it.
 
         For pods of no higher priority, filtering counts a nominated pod as if it were on its node.
@@ -359,7 +359,6 @@ def _concerns_queue(old: PodInfo, new: PodInfo) -> bool:
     return (
         # Equal classes are one object, so identity compares all that can influence a decision.
         old.cls is not new.cls
-        or old.terminating != new.terminating
         or pod_update_actions(old, new) != ActionType.UPDATE_OTHER
         or old.pod.metadata.annotations != new.pod.metadata.annotations
     )

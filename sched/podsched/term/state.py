@@ -211,22 +211,15 @@ class SchedulingState:
     def _pending(self, change: PendingChange, now: float) -> None:
         old, new = change.old, change.new
         if change.assumed:
-            going = new is None or new.terminating
-            # It was bound, and deleted before the informer showed it with its node.
-            if new is None and old is not None and old.uid not in self.cache.held:
-                self.queue.delete(old, now, bound=True)
-            # Its binding cycle has to give up and end the assumption. With finalizers the pod may
-            # stay for long, but it gets no node any more.
-            elif going and old is not None and old.uid in self.cache.assumed:
-                self.listener.deleted_while_assumed(old)
-            # Otherwise the informer has confirmed or updated it, and the queue does not have it.
+            if old is not None:
+                self._assumed(old, new, now)
             return
         if new is None:
             assert old is not None
-            # It left the queue for a node: then it has used its nomination, not given it up.
-            bound = old.uid in self.cache.held
-            self.queue.delete(old, now, bound=bound)
-            if not bound:
+            # It may have left the queue for the node that it was nominated to.
+            held = self.cache.held.get(old.uid)
+            self.queue.delete(old, now, bound_to="" if held is None else held.info.node_name)
+            if held is None:
                 self.listener.deleted_while_pending(old)
             return
         if new.cls.scheduler_name not in self.profiles:
@@ -235,6 +228,20 @@ class SchedulingState:
             self.queue.add(new, now)
         else:
             self.queue.update(old, new, now)
+
+    def _assumed(self, old: PodInfo, new: PodInfo | None, now: float) -> None:
+        """Handle a change of a pod that was assumed; the queue does not have it."""
+        held = self.cache.held.get(old.uid)
+        # It was nominated to another node, which others may use now.
+        if held is not None and old.nominated_node_name not in ("", held.info.node_name):
+            self.queue.release_nomination(old, now)
+        # It was bound, and deleted before the informer showed it with its node.
+        if new is None and held is None:
+            self.queue.delete(old, now)
+        # Its binding cycle has to give up and end the assumption. With finalizers the pod may stay
+        # for long, but it gets no node any more.
+        elif (new is None or new.terminating) and old.uid in self.cache.assumed:
+            self.listener.deleted_while_assumed(old)
 
 
 def fault_of(event: Event) -> PodFault:

@@ -11,6 +11,7 @@ from podsched.framework.plugin import PermitResult, PostFilterResult, PreBindPla
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, unschedulable
 from podsched.v1 import api_pb2
+from support.engine_world import container, node
 from support.term_world import TermWorld, world_of_nodes
 
 pytestmark = pytest.mark.looptime
@@ -60,6 +61,21 @@ async def test_no_lower_pod_takes_the_room_that_is_made_for_the_nominee() -> Non
         # Both events at once, the thief's turn first or not: the room is the nominee's.
         await world.delete_and_wait("low", seconds=20)
         assert world.nodes_of("high", "thief") == ["n1", ""]
+
+
+async def test_a_nominee_that_finds_another_node_leaves_the_nominated_one_to_others() -> None:
+    world = world_of_nodes(n2="3")
+    parts = {"cpu": "4", "memory": "32Gi", "pods": "110", "example.com/gpu": "1"}
+    world.cluster.create(node("n1", allocatable=parts))
+    world.pod("low", cpu="3", on="n1", terminationGracePeriodSeconds=GRACE)
+    world.pod("higher", cpu="3", priority=20, on="n2")
+    async with world.running():
+        await world.pod_and_wait("high", cpu="3", priority=10)
+        small = container({"cpu": "1", "example.com/gpu": "1"})
+        await world.pod_and_wait("small", priority=5, containers=[small])
+        assert world.nodes_of("high", "small") == ["", ""]
+        await world.delete_and_wait("higher", seconds=15)
+        assert world.nodes_of("high", "small") == ["n2", "n1"]
 
 
 async def test_while_its_victim_terminates_a_preemptor_preempts_no_other_pod() -> None:

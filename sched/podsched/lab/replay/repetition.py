@@ -319,7 +319,7 @@ class _Repetition:
 
     def _dequeued(self, info: PodInfo, record: DecisionRecord, place: int) -> QueuedPodInfo:
         """Take a pod out of the queue; ``place``: among the members of its group."""
-        self._state.queue.delete(info, 0.0, bound=True)
+        self._state.queue.delete(info, 0.0, bound_to=info.nominated_node_name)
         queued = QueuedPodInfo(info, 0.0, attempts=record.attempt, sequence=place)
         self._queued[record.uid] = queued
         return queued
