@@ -252,6 +252,11 @@ class SchedulingQueue:
             if queued is not None:
                 yield queued
 
+    def ungate(self, uids: Iterable[str], now: float) -> None:
+        """Move gated pods for which an event came too early: their gate may have opened since."""
+        gated = {uid: Strategy.AFTER_BACKOFF for uid in uids if self.place(uid) == GATED}
+        self.timeouts.wake(gated, FORCE_ACTIVATE.text, now)
+
     def gate_again(self, uids: Iterable[str], now: float) -> None:
         """Run PreEnqueue again for pending pods, and move them to activeQ or gate them.
 

@@ -92,6 +92,9 @@ class World:
             raise ZeroDivisionError("a bug")
         self.told.append(victim.name)
 
+    def preemptors_released(self, preemption: Preemption) -> None:
+        assert preemption.pods == (self.preemptor,)
+
     def preemption_finished(
         self, preemption: Preemption, result: str, seconds: float, *, try_again: bool
     ) -> None:

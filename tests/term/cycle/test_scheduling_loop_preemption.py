@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -76,6 +77,26 @@ async def test_a_nominee_that_finds_another_node_leaves_the_nominated_one_to_oth
         assert world.nodes_of("high", "small") == ["", ""]
         await world.delete_and_wait("higher", seconds=15)
         assert world.nodes_of("high", "small") == ["n2", "n1"]
+
+
+async def test_a_node_that_comes_during_the_evictions_is_not_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = world_of_nodes(n1="4")
+    for number in (1, 2):
+        world.pod(f"low-{number}", cpu="2", on="n1", terminationGracePeriodSeconds=GRACE)
+    evict = world.cluster.evict_pods
+
+    async def slowly(*args: Any, **more: Any) -> Sequence[api_pb2.BatchResult]:
+        await asyncio.sleep(1)
+        return await evict(*args, **more)
+
+    monkeypatch.setattr(world.cluster, "evict_pods", slowly)
+    async with world.running():
+        await world.pod_and_wait("high", cpu="3", priority=10, seconds=0.5)
+        world.node("n2")
+        await asyncio.sleep(15)
+        assert world.nodes_of("high") == ["n2"]
 
 
 async def test_while_its_victim_terminates_a_preemptor_preempts_no_other_pod() -> None:

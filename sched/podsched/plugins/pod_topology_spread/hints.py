@@ -104,9 +104,7 @@ def _counts(constraint: Constraint, pod: v1.Pod) -> bool:
     return not terminating and constraint.selector.matches(pod.metadata.labels)
 
 
-def _affinity_changes(
-    hard: Sequence[Constraint], pod: PodInfo, old: v1.Node, new: v1.Node
-) -> bool:
+def _affinity_changes(hard: Sequence[Constraint], pod: PodInfo, old: v1.Node, new: v1.Node) -> bool:
     """Return whether another set of nodes takes part, as the pod's affinity now has it."""
     required = required_affinity(pod)
     changes = required.matches_node(old) != required.matches_node(new)

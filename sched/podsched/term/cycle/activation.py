@@ -37,6 +37,12 @@ class Activator:
         self._after_trial.do(lambda: self._queue.back_off(pods, self._clock()))
         self._wake.set()
 
+    def ungate(self, pods: Iterable[PodInfo]) -> None:
+        """Let these pods be tried if an event has woken them while a plugin gated them."""
+        uids = [pod.uid for pod in pods]
+        self._after_trial.do(lambda: self._queue.ungate(uids, self._clock()))
+        self._wake.set()
+
     def activate_wanted(self, state: CycleState) -> None:
         """Activate the pods that plugins of a cycle put into ``pods_to_activate``."""
         if state.pods_to_activate:

@@ -155,6 +155,12 @@ class FailureHandler(TermPart):
             related=preemption.reference,
         )
 
+    def preemptors_released(self, preemption: Preemption) -> None:
+        """Try a preemptor again if another node has got room for it during the evictions."""
+        # A group would be decided for once more, also for victims that went at once.
+        if preemption.group is None:
+            self._activator.ungate(preemption.pods)
+
     def preemption_finished(
         self, preemption: Preemption, result: str, seconds: float, *, try_again: bool
     ) -> None:

@@ -114,6 +114,9 @@ class PreemptionReport(Protocol):
     def preempted(self, victim: PodInfo, preemption: Preemption, *, evicted: bool) -> None:
         """Note that a victim is being evicted, or lost its place before it was bound."""
 
+    def preemptors_released(self, preemption: Preemption) -> None:
+        """Note that the plugin does not hold the preemptors back any more."""
+
     def preemption_finished(
         self, preemption: Preemption, result: str, seconds: float, *, try_again: bool
     ) -> None:
@@ -170,6 +173,7 @@ class Evictor:
                 # that it can wake. Only once: during the last eviction they may already have
                 # begun another preemption, which keeps them out of activeQ again.
                 _notify(preemption, "preemptors_released", preemption.pods)
+            self._report.preemptors_released(preemption)
             try_again = await self._evict_all([last], preemption)
             result = "success"
         except EvictionFailed as failure:
