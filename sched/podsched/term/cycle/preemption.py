@@ -140,6 +140,8 @@ class Evictor:
         self._tasks = tasks
         #: Preemptions whose evictions the cache may not show yet.
         self.under_way: list[Preemption] = []
+        #: The uids of victims that gave up their place: they may get another one meanwhile.
+        self._gave_way: set[str] = set()
         self._evicting = 0
 
     @property
@@ -149,7 +151,8 @@ class Evictor:
 
     def victims(self) -> set[str]:
         """Return the uids of the victims whose evictions the cache may not show yet."""
-        return {pod.uid for preemption in self.under_way for pod in preemption.victims.pods}
+        uids = {pod.uid for preemption in self.under_way for pod in preemption.victims.pods}
+        return uids - self._gave_way
 
     def start(self, preemption: Preemption) -> None:
         """Begin the evictions and return. Some victim must not be terminating yet."""
@@ -190,6 +193,7 @@ class Evictor:
     def end(self, preemption: Preemption) -> None:
         """Tell the plugin that the cache shows which victims are terminating."""
         self.under_way.remove(preemption)
+        self._gave_way.difference_update(victim.uid for victim in preemption.victims.pods)
         _notify(preemption, "evictions_ended", preemption.victims)
 
     async def _evict_all(self, victims: Sequence[PodInfo], preemption: Preemption) -> bool:
@@ -198,6 +202,7 @@ class Evictor:
         for victim in victims:
             # A pod that is not bound yet gives up its place without an eviction.
             if self._preempt_waiting(victim, preemption.plugin):
+                self._gave_way.add(victim.uid)
                 self._report.preempted(victim, preemption, evicted=False)
             else:
                 evicted.append(victim)
