@@ -138,7 +138,7 @@ class PodGroupCycle(TermPart):
             self._attempted, self._decided = outcome, None
             with self._guarded(of_unit), working_on(of_unit[0].info.pod):
                 of_group = PoppedGroup(runtime, one.group, of_unit, now)
-                await self._carry_out(of_group, outcome.result, 0)
+                await self._carry_out(of_group, outcome.result)
         return attempted
 
     async def complete(
@@ -254,12 +254,11 @@ class PodGroupCycle(TermPart):
             return
         if terms is not None:
             self._attempted = attempted
-        await self._carry_out(of_group, attempted.result, len(scheduled))
+        await self._carry_out(of_group, attempted.result)
 
-    async def _carry_out(self, popped: PoppedGroup, result: GroupDecision, scheduled: int) -> None:
-        """Carry out a decision; ``scheduled``: the number of members that had a node before."""
-        members, assignments = popped.members, self._deciding.assignments
+    async def _carry_out(self, popped: PoppedGroup, result: GroupDecision) -> None:
+        assignments, attempted = self._deciding.assignments, self._attempted
         self._decided = DecidedGroup(
-            popped.runtime, popped.group, members, result, assignments, scheduled, self._attempted
+            popped.runtime, popped.group, popped.members, result, assignments, attempted
         )
         await self._carrying_out.carry_out(self._decided)

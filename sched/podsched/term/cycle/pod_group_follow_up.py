@@ -41,8 +41,8 @@ class Attempted(NamedTuple):
 class DecidedGroup:
     """A pod group with its decision, whose placed members are assumed.
 
-    ``assignments``: of the placed members, by uid. ``scheduled``: the number of members that had a
-    node before. ``attempted``: None for a group of no queue. ``start``: set once members start.
+    ``assignments``: of the placed members, by uid. ``attempted``: None for a group of no queue.
+    ``start``: set once members start.
     """
 
     runtime: ProfileRuntime
@@ -50,7 +50,6 @@ class DecidedGroup:
     members: Sequence[QueuedPodInfo]
     result: GroupDecision
     assignments: Mapping[str, Assignment]
-    scheduled: int
     attempted: Attempted | None
     start: GroupStart | None = None
 
@@ -80,7 +79,7 @@ class PodGroupFollowUp(TermPart):
             self._preempt(decided)
         if result.status.ok:
             placed = [decided.assignments[d.queued.info.uid] for d in result.placed]
-            decided.start = self._starts.begin(group, decided.scheduled, placed)
+            decided.start = self._starts.begin(group, placed)
         decisions = {decision.queued.info.uid: decision for decision in result.decisions}
         # Not for each member: the decisions of all are read.
         rejecting = set[str]() if result.status.ok else result.rejecting

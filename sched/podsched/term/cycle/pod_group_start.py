@@ -41,6 +41,7 @@ from podsched.term.cycle.pod_group_taking_back import MESSAGE_TAKEN_BACK, Taking
 from podsched.term.writes.bind_queue import Assignment
 
 REASON_OTHER_FAILED: Final = "another pod of the pod group was rejected: {}"
+REASON_OTHERS_GONE: Final = "other pods of the pod group have lost their nodes"
 
 _log = get_logger("scheduler")
 
@@ -136,11 +137,8 @@ class GroupStart:
                 self._undo_all(self.lost)
             return
         left = self.scheduled + len(self.members) + len(self.undecided)
-        if self.refused and left < self.min_count:
-            cause = self.refused[0][1]
-            message = REASON_OTHER_FAILED.format(cause.message)
-            rejected = cause.code.rejects
-            self.give_up(unschedulable(message).by(cause.plugin) if rejected else error(message))
+        if left < self.min_count:
+            self.give_up(self._why_too_few())
             return
         refused, self.refused = self.refused, []
         for assignment, status in refused:
@@ -152,6 +150,13 @@ class GroupStart:
         else:
             self.over = True
             self.owner.start_over(self)
+
+    def _why_too_few(self) -> Status:
+        if not self.refused:
+            return error(REASON_OTHERS_GONE)
+        cause = self.refused[0][1]
+        message = REASON_OTHER_FAILED.format(cause.message)
+        return unschedulable(message).by(cause.plugin) if cause.code.rejects else error(message)
 
     def _undo_all(self, status: Status) -> None:
         self.over = True
@@ -205,9 +210,13 @@ class GroupStarts(TermPart):
 
     # ------------------------------------------------------------------ starting
 
-    def begin(self, group: PodGroup, scheduled: int, placed: Sequence[Assignment]) -> GroupStart:
+    def begin(self, group: PodGroup, placed: Sequence[Assignment]) -> GroupStart:
         """Begin the start of a group whose members were assumed."""
-        start = GroupStart(self, group, scheduled, {one.pod.uid: one for one in placed})
+        undecided = {one.pod.uid: one for one in placed}
+        # Counted now: an earlier start may have failed while this one was decided.
+        counted = self._taking_back.scheduled(group.key)
+        scheduled = sum(pod.uid not in undecided for pod in counted)
+        start = GroupStart(self, group, scheduled, undecided)
         for assignment in placed:
             assignment.group = start
         if group.key in self._starting:
