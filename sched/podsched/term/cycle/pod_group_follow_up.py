@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from podsched.decide.decision import Decision
@@ -79,7 +79,10 @@ class PodGroupFollowUp(TermPart):
             self._preempt(decided)
         if result.status.ok:
             placed = [decided.assignments[d.queued.info.uid] for d in result.placed]
-            decided.start = self._starts.begin(group, placed)
+            # Without GangScheduling there is no minimum, so such a group is never partly bound.
+            counts = group_plugins(runtime).feasible
+            starting = group if counts else replace(group, min_count=None)
+            decided.start = self._starts.begin(starting, placed)
         decisions = {decision.queued.info.uid: decision for decision in result.decisions}
         # Not for each member: the decisions of all are read.
         rejecting = set[str]() if result.status.ok else result.rejecting
