@@ -11,13 +11,14 @@ first. The group gets the first of them in which it fits, or else may be spread 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
 
+from podsched.api.pod_groups import group_key
 from podsched.framework.events import (
     ActionType,
     ClusterEventWithHint,
@@ -102,18 +103,27 @@ class TopologyPlacementGenerator(WithoutArgs):
         return PreFilterResult(node_names=placement)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for nodes, and for groups that ask for other domains than before."""
+        """Register for nodes, and for groups that may use other domains than before."""
         of_nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
         of_groups = ActionType.ADD | ActionType.UPDATE
-        index = partial(KeyedIndex, lambda pod: (pod.group,), _changed_groups)
         return [
             ClusterEventWithHint.on(Resource.NODE, of_nodes),
-            ClusterEventWithHint.on(Resource.POD_GROUP, of_groups, _after_change, index=index),
+            _about(Resource.POD_GROUP, of_groups, _changed_groups),
+            # Without a member that has a node, a group is not bound to one domain any more.
+            _about(Resource.ASSIGNED_POD, ActionType.DELETE, lambda old, new: (group_key(old),)),
         ]
 
 
-def _after_change(pod: PodInfo, old: Any | None, new: Any | None) -> QueueingHint:
-    return QueueingHint.QUEUE if pod.group in _changed_groups(old, new) else QueueingHint.SKIP
+def _about(
+    resource: Resource, actions: ActionType, groups: Callable[[Any, Any], Sequence[str]]
+) -> ClusterEventWithHint:
+    """Return a registration that wakes the members of the groups that an event concerns."""
+
+    def hint(pod: PodInfo, old: Any | None, new: Any | None) -> QueueingHint:
+        return QueueingHint.of(pod.group in groups(old, new))
+
+    index = partial(KeyedIndex, lambda pod: (pod.group,), groups)
+    return ClusterEventWithHint.on(resource, actions, hint, index=index)
 
 
 def _changed_groups(old: Any | None, new: Any | None) -> Sequence[str]:

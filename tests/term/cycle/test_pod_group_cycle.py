@@ -533,6 +533,20 @@ async def test_a_gang_is_tried_again_once_its_annotation_asks_for_no_domain(labe
         world.check()
 
 
+async def test_a_gang_may_use_other_domains_once_its_last_member_with_a_node_is_gone() -> None:
+    world = TermWorld()
+    world.node("a0", cpu="1", labels={"zone": "a"})
+    async with world.running():
+        group(world, min_count=1, topology="zone")
+        await members_and_wait(world, "old")
+        world.node("b0", cpu="2", labels={"zone": "b"})
+        await members_and_wait(world, "new", cpu="2")
+        assert world.nodes_of("old", "new") == ["a0", ""]
+        await world.delete_and_wait("old", seconds=20)
+        assert world.nodes_of("new") == ["b0"]
+        world.check()
+
+
 async def test_the_domain_with_most_members_wins_then_the_fullest_one() -> None:
     world = TermWorld()
     world.node("a0", cpu="2", labels={"zone": "a"})
