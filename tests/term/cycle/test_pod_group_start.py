@@ -422,6 +422,26 @@ async def test_a_deleted_member_takes_all_along_at_once_while_others_wait(waitin
         world.check()
 
 
+async def test_a_gang_that_was_preempted_at_permit_and_starts_elsewhere_is_not_taken_back() -> None:
+    world = TermWorld()
+    world.node("n1", cpu="1", labels={"disk": "fast"})
+    world.node("n2", cpu="1")
+    waits_at_permit(world, "a", "b")
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(1)
+        assert len(world.state.cache.assumed) == 2
+        waits_at_permit(world)
+        world.node("n3", cpu="1")
+        world.pod("important", priority=10, nodeSelector={"disk": "fast"})
+        await asyncio.sleep(4)
+        assert bound(world) == ["a", "b", "important"]
+        await asyncio.sleep(20)
+        assert bound(world) == ["a", "b", "important"]
+        assert conditions(world) == STARTED
+        world.check()
+
+
 async def test_a_member_that_the_gang_does_not_need_frees_its_room_while_others_wait() -> None:
     world = world_of_nodes(n1="3")
     waits_at_permit(world, "a", "b", "c")
@@ -460,6 +480,36 @@ async def test_a_late_member_waits_for_the_gang_that_it_counts_on(is_allowed: bo
         assert bound(world) == (["a", "b", "late"] if is_allowed else [])
         if is_allowed:
             assert conditions(world) == STARTED
+        world.check()
+
+
+async def test_a_late_member_does_not_start_alone_if_its_gang_fails_while_it_is_decided_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = world_of_nodes(n1="4")
+    waits_at_permit(world, "a", "b")
+    add_decision = GroupMembers.add
+
+    def add_and_reject(of: GroupMembers, trial: GroupTrial, decision: Decision) -> bool:
+        world.script.on_permit = lambda pod: PermitResult(
+            unschedulable("not this one") if pod.name in "ab" else SUCCESS
+        )
+        for pod in world.state.waiting:
+            pod.reject("Script", "not this one")
+        return add_decision(of, trial, decision)
+
+    async def slowly(turn: Turn) -> None:
+        await asyncio.sleep(0.1)
+
+    async with world.running():
+        gang(world, "a", "b")
+        await asyncio.sleep(1)
+        monkeypatch.setattr(GroupMembers, "add", add_and_reject)
+        monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
+        monkeypatch.setattr(Turn, "give_way", slowly)
+        add(world, "late")
+        await asyncio.sleep(5)
+        assert bound(world) == []
         world.check()
 
 
@@ -662,6 +712,17 @@ async def test_members_that_were_evicted_are_forgotten_once_they_are_gone() -> N
             await asyncio.sleep(0.5)
         assert bound(world) == []
         assert world.term._group_cycle._taking_back._evicted_uids == {"uid-h-a"}
+
+
+async def test_a_group_of_a_profile_without_gangs_is_not_taken_back_if_few_members_fit() -> None:
+    world = TermWorld([{"plugins": {"multiPoint": {"disabled": [{"name": "GangScheduling"}]}}}])
+    world.node("n1", cpu="2")
+    async with world.running():
+        gang(world, "a", "b", "c")
+        await asyncio.sleep(30)
+        assert len(bound(world)) == 2
+        assert len(world.cluster.objects("Pod")) == 3
+        world.check()
 
 
 async def test_a_gang_that_can_start_without_the_failed_member_is_not_taken_back() -> None:
