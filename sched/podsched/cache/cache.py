@@ -11,6 +11,7 @@ from typing import Any
 
 from podsched.api.conditions import is_finished
 from podsched.api.objects import object_key
+from podsched.api.pod_groups import label_min_count
 from podsched.api.quantity import QuantityError
 from podsched.cache.changes import NOTHING, Anomaly, AnomalyKind, Applied, Change, PendingChange
 from podsched.cache.objects import ClusterState
@@ -136,7 +137,7 @@ class Cache(PodStates):
         # Nominations by other schedulers do not count, as in kube-scheduler.
         if self.is_responsible_for(info.cls.scheduler_name):
             self.nominator.update(known, info)
-        if info.group and (known is None or known.group != info.group):
+        if info.group and (known is None or _member_of(known) != _member_of(info)):
             # Only the other members of its group may wait for a pod that has no node yet.
             change = Change(UNSCHEDULED_POD_ADD, None, info.pod)
             return Applied((change,), PendingChange(known, info))
@@ -175,6 +176,11 @@ class Cache(PodStates):
         # Bound, but deleted before the informer saw it with its node.
         assumed = held.stage is Stage.ASSUMED
         return Applied((change,), PendingChange(known, None, assumed=True) if assumed else None)
+
+
+def _member_of(pod: PodInfo) -> tuple[str, int | None]:
+    """Return the group of a pod, and how many members have to start together, as its labels say."""
+    return pod.group, label_min_count(pod.pod)
 
 
 def _apply_object(cluster: ClusterState, kind: str, old: Any | None, new: Any | None) -> Applied:

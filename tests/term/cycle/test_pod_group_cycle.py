@@ -425,6 +425,23 @@ async def test_pods_that_a_label_groups_start_together_if_an_argument_says_so(ke
         world.check()
 
 
+async def test_a_group_by_label_is_tried_again_once_fewer_members_have_to_start() -> None:
+    least = "pod-group.scheduling.sigs.k8s.io/min-available"
+    labels = {"pod-group.scheduling.sigs.k8s.io/name": "g", least: "3"}
+    world = TermWorld(BY_LABEL)
+    world.node("n1", cpu="2")
+    async with world.running():
+        for name in "abc":
+            world.pod(name, labels=labels)
+        await asyncio.sleep(30)
+        assert bound(world) == []
+        for name in "abc":
+            world.change(name, lambda pod: pod.metadata.labels.update({least: "2"}))
+        await asyncio.sleep(20)
+        assert len(bound(world)) == 2
+        world.check()
+
+
 async def test_without_the_argument_labels_make_no_groups() -> None:
     labels = {"pod-group.scheduling.sigs.k8s.io/name": "g"}
     async with world_of_nodes(n1="2").running() as world:
