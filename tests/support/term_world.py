@@ -222,7 +222,7 @@ class TermWorld:
         self.term.binding.waiting.deleted(pod)
 
     def deleted_while_pending(self, pod: PodInfo) -> None:
-        self.term.preemption_meter.ends(pod.uid)
+        self.term.deleted_while_pending(pod)
 
     def changed(self, changes: Sequence[Change], now: float) -> None:
         self.term.changed(changes, now)

@@ -719,6 +719,20 @@ async def test_while_victims_terminate_all_members_keep_their_nodes_and_evict_no
         world.check()
 
 
+async def test_a_gang_that_becomes_too_small_while_its_victims_terminate_keeps_no_room() -> None:
+    world = world_of_nodes(n1="2")
+    world.pod("low", cpu="2", on="n1", terminationGracePeriodSeconds=GRACE)
+    async with world.running():
+        group(world, min_count=2, priority=10)
+        await members_and_wait(world, "a", "b", priority=10)
+        assert world.stored("a").status.nominated_node_name == "n1"
+        await world.delete_and_wait("b")
+        world.pod("other", cpu="2")
+        await world.delete_and_wait("low", seconds=15)
+        assert world.nodes_of("other") == ["n1"]
+        world.check()
+
+
 async def test_a_member_that_never_preempts_keeps_the_gang_from_it() -> None:
     world = world_of_nodes(n1="2")
     world.pod("low", cpu="2", on="n1")

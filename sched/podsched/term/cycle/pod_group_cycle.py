@@ -113,6 +113,14 @@ class PodGroupCycle(TermPart):
         uids = [pod.uid for pod in self._cluster.members(key)]
         return self._state.queue.attempts.pop_members(uids, now)
 
+    def lost_member(self, key: str) -> None:
+        """Withdraw the nominations of a gang if it is too small now: it reserves nothing then."""
+        group, members = pod_group(self._cluster, key), self._cluster.members(key)
+        # Only when it becomes too small, since thousands may be deleted.
+        if group is not None and len(members) + 1 == group.min_count:
+            for pod in members:
+                self._reports.withdraw_nomination(pod)
+
     async def admit_together(
         self, units: Sequence[Candidate], nodes: frozenset[str] | None, now: float
     ) -> Sequence[Attempted] | None:

@@ -171,6 +171,12 @@ class SchedulingLoop(TermPart):
         """Record cluster events that the queue has handled."""
         self._recent.note(changes, now)
 
+    def deleted_while_pending(self, pod: PodInfo) -> None:
+        """Give up what was kept for a pod that is gone, or for a gang that it leaves too small."""
+        self.preemption_meter.ends(pod.uid)
+        if pod.group:
+            self._group_cycle.lost_member(pod.group)
+
     def fail(self, fault: PodFault) -> None:
         """End the term with a bug that was raised while the state applied events."""
         self._tasks.fail(fault)
@@ -341,7 +347,7 @@ class LoopListener(NoListener):
 
     def deleted_while_pending(self, pod: PodInfo) -> None:
         if self.loop is not None:
-            self.loop.preemption_meter.ends(pod.uid)
+            self.loop.deleted_while_pending(pod)
 
     def changed(self, changes: Sequence[Change], now: float) -> None:
         if self.loop is not None:
