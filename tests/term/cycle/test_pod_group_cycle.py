@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from podsched.api.objects import PodGroup
+from podsched.api.objects import Node, PodGroup
 from podsched.decide.decision import Decision
 from podsched.decide.pod_group_members import GroupDecision, GroupMembers
 from podsched.framework.plugin import PermitResult
@@ -730,6 +730,25 @@ async def test_a_gang_that_becomes_too_small_while_its_victims_terminate_keeps_n
         world.pod("other", cpu="2")
         await world.delete_and_wait("low", seconds=15)
         assert world.nodes_of("other") == ["n1"]
+        world.check()
+
+
+async def test_a_gang_whose_nominated_node_is_cordoned_evicts_pods_elsewhere() -> None:
+    world = TermWorld()
+    for number in (1, 2):
+        world.node(f"n{number}", cpu="2", labels={"disk": "fast"})
+        world.pod(f"low-{number}", cpu="2", on=f"n{number}", terminationGracePeriodSeconds=GRACE)
+    async with world.running():
+        group(world, min_count=2, priority=10)
+        await members_and_wait(world, "a", "b", priority=10, nodeSelector={"disk": "fast"})
+        first = world.cluster.object("Node", world.stored("a").status.nominated_node_name)
+        assert isinstance(first, Node)
+        first.spec.unschedulable = True
+        world.cluster.update(first)
+        world.node("n3")  # They do not fit there, but are tried again.
+        await asyncio.sleep(15)
+        nominated = {world.stored(name).status.nominated_node_name for name in "ab"}
+        assert nominated == {"n1", "n2"} - {first.metadata.name}
         world.check()
 
 

@@ -78,8 +78,11 @@ def search_victims(
     """
     if any(pod.cls.preemption_policy == "Never" for pod in members):
         return unschedulable(REASON_NEVER)
-    if _waits_for_victims(group, members, cluster, evicting):
-        return Status(Code.WAIT, (REASON_TERMINATING,))
+    if leaving := _leaving(group, members, cluster, evicting):
+        # If their node has failed meanwhile, there is nothing to wait for.
+        fits = yield leaving
+        if fits:
+            return Status(Code.WAIT, (REASON_TERMINATING,))
     units = yield from _lower_units(group, cluster)
     if not units:
         return unresolvable(REASON_NO_VICTIMS)
@@ -118,17 +121,18 @@ def _pods_of(units: Iterable[Unit]) -> tuple[PodInfo, ...]:
     return tuple(pod for unit in units for pod in unit.pods)
 
 
-def _waits_for_victims(
+def _leaving(
     group: PodGroup, members: Sequence[PodInfo], cluster: ClusterView, evicting: Collection[str]
-) -> bool:
-    """Return whether pods of lower priority still terminate on the members' nominated nodes."""
+) -> list[PodInfo]:
+    """Return the pods of lower priority that still terminate on the members' nominated nodes."""
     rows = {cluster.nodes.row_of(cluster.nominator.node_of(pod.uid)) for pod in members}
-    return any(
-        other.priority < group.priority and (other.uid in evicting or other.terminating)
+    return [
+        other
         for row in rows
         if row is not None
         for other in cluster.nodes.pods(row).values()
-    )
+        if other.priority < group.priority and (other.uid in evicting or other.terminating)
+    ]
 
 
 def _lower_units(group: PodGroup, cluster: ClusterView) -> Generator[None, bool | None, list[Unit]]:
