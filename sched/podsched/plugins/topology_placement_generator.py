@@ -60,6 +60,8 @@ class TopologyPlacementGenerator(WithoutArgs):
         Without a constraint, the only domain has all nodes. Domains of preferred labels come first,
         each label at its own level.
         """
+        # Those that are being deleted leave it, perhaps because all of it has failed.
+        placed = [pod for pod in placed if not pod.terminating]
         required = self._required(group, placed, cluster)
         if isinstance(required, Status) or not group.preferred_topology:
             return required

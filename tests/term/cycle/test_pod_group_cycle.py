@@ -564,6 +564,20 @@ async def test_a_gang_may_use_other_domains_once_its_last_member_with_a_node_is_
         world.check()
 
 
+async def test_members_that_are_being_deleted_do_not_keep_a_gang_in_their_domain() -> None:
+    world = TermWorld()
+    world.node("a0", cpu="2", labels={"zone": "a"})
+    async with world.running():
+        group(world, min_count=2, topology="zone")
+        await members_and_wait(world, "p", "q")
+        for name in "pq":
+            world.change(name, lambda pod: pod.metadata.deletion_timestamp.GetCurrentTime())
+        world.node("b0", cpu="2", labels={"zone": "b"})
+        await members_and_wait(world, "r", "s")
+        assert world.nodes_of("p", "q", "r", "s") == ["a0", "a0", "b0", "b0"]
+        world.check()
+
+
 async def test_the_domain_with_most_members_wins_then_the_fullest_one() -> None:
     world = TermWorld()
     world.node("a0", cpu="2", labels={"zone": "a"})
