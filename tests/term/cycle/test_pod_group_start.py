@@ -486,8 +486,6 @@ async def test_a_late_member_waits_for_the_gang_that_it_counts_on(is_allowed: bo
 async def test_a_late_member_does_not_start_alone_if_its_gang_fails_while_it_is_decided_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = world_of_nodes(n1="4")
-    waits_at_permit(world, "a", "b")
     add_decision = GroupMembers.add
 
     def add_and_reject(of: GroupMembers, trial: GroupTrial, decision: Decision) -> bool:
@@ -501,12 +499,15 @@ async def test_a_late_member_does_not_start_alone_if_its_gang_fails_while_it_is_
     async def slowly(turn: Turn) -> None:
         await asyncio.sleep(0.1)
 
+    monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
+    monkeypatch.setattr(Turn, "give_way", slowly)
+    world = world_of_nodes(n1="4")
+    waits_at_permit(world, "a", "b")
     async with world.running():
         gang(world, "a", "b")
         await asyncio.sleep(1)
+        assert len(world.state.waiting) == 2
         monkeypatch.setattr(GroupMembers, "add", add_and_reject)
-        monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
-        monkeypatch.setattr(Turn, "give_way", slowly)
         add(world, "late")
         await asyncio.sleep(5)
         assert bound(world) == []
