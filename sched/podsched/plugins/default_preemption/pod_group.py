@@ -78,11 +78,9 @@ def search_victims(
     """
     if any(pod.cls.preemption_policy == "Never" for pod in members):
         return unschedulable(REASON_NEVER)
-    if leaving := _leaving(group, members, cluster, evicting):
-        # If their node has failed meanwhile, there is nothing to wait for.
-        fits = yield leaving
-        if fits:
-            return Status(Code.WAIT, (REASON_TERMINATING,))
+    waits = yield from _waits_for_victims(group, members, cluster, evicting)
+    if waits:
+        return Status(Code.WAIT, (REASON_TERMINATING,))
     units = yield from _lower_units(group, cluster)
     if not units:
         return unresolvable(REASON_NO_VICTIMS)
@@ -121,18 +119,23 @@ def _pods_of(units: Iterable[Unit]) -> tuple[PodInfo, ...]:
     return tuple(pod for unit in units for pod in unit.pods)
 
 
-def _leaving(
+def _waits_for_victims(
     group: PodGroup, members: Sequence[PodInfo], cluster: ClusterView, evicting: Collection[str]
-) -> list[PodInfo]:
-    """Return the pods of lower priority that still terminate on the members' nominated nodes."""
+) -> Generator[Sequence[PodInfo], bool | None, bool]:
+    """Return whether the group fits once pods have left that terminate on its nominated nodes.
+
+    It does not if such a node has failed meanwhile; they may terminate for ever there.
+    """
     rows = {cluster.nodes.row_of(cluster.nominator.node_of(pod.uid)) for pod in members}
-    return [
+    leaving = [
         other
         for row in rows
         if row is not None
         for other in cluster.nodes.pods(row).values()
         if other.priority < group.priority and (other.uid in evicting or other.terminating)
     ]
+    fits = (yield leaving) if leaving else None
+    return bool(fits)
 
 
 def _lower_units(group: PodGroup, cluster: ClusterView) -> Generator[None, bool | None, list[Unit]]:
