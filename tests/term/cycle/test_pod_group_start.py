@@ -868,6 +868,21 @@ async def test_a_gang_is_taken_back_whose_last_member_goes_while_it_is_decided_f
         world.check()
 
 
+async def test_the_next_leader_keeps_no_room_for_a_gang_that_has_become_too_small() -> None:
+    first = world_of_nodes(n1="2")
+    waits_at_permit(first, "a", "b")
+    async with first.running():
+        gang(first, "a", "b")
+        await asyncio.sleep(1)
+    assert first.stored("a").status.nominated_node_name == "n1"
+    first.cluster.delete("Pod", "default/b")
+    world = TermWorld(cluster=first.cluster)
+    async with world.running():
+        await world.pod_and_wait("other", cpu="2", seconds=5)
+        assert bound(world) == ["other"]
+        world.check()
+
+
 async def test_a_gang_that_was_bound_whole_is_only_cleared_by_the_next_leader() -> None:
     first = TermWorld()
     first.node("n1")

@@ -113,13 +113,29 @@ class PodGroupCycle(TermPart):
         uids = [pod.uid for pod in self._cluster.members(key)]
         return self._state.queue.attempts.pop_members(uids, now)
 
+    def resume(self) -> None:
+        """Withdraw nominations of gangs that are too small now. Call it when the term begins."""
+        nominator = self._cluster.nominator
+        keys = {pod.group for node in nominator.nodes() for pod in nominator.pods(node)}
+        for key in keys - {""}:
+            if self._missing(key) > 0:
+                self._withdraw(key)
+
     def lost_member(self, key: str) -> None:
         """Withdraw the nominations of a gang if it is too small now: it reserves nothing then."""
-        group, members = pod_group(self._cluster, key), self._cluster.members(key)
         # Only when it becomes too small, since thousands may be deleted.
-        if group is not None and len(members) + 1 == group.min_count:
-            for pod in members:
-                self._reports.withdraw_nomination(pod)
+        if self._missing(key) == 1:
+            self._withdraw(key)
+
+    def _missing(self, key: str) -> int:
+        """Return how many members a gang lacks besides those that exist."""
+        group = pod_group(self._cluster, key)
+        minimum = 0 if group is None else group.min_count or 0
+        return minimum - len(self._cluster.members(key))
+
+    def _withdraw(self, key: str) -> None:
+        for pod in self._cluster.members(key):
+            self._reports.withdraw_nomination(pod)
 
     async def admit_together(
         self, units: Sequence[Candidate], nodes: frozenset[str] | None, now: float

@@ -243,6 +243,7 @@ class SchedulingLoop(TermPart):
         self._notes.begin_term()
         # Before the loop starts, which decides for these groups before any other pod.
         self._group_starts.resume()
+        self._group_cycle.resume()
         self.binding.start()
         self._evictions.start(self._tasks, "evict")
         self._tasks.start(self._statuses.run(), "write statuses", endless=True)
