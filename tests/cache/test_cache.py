@@ -342,6 +342,18 @@ def test_an_assigned_pod_that_shrinks_is_a_scale_down() -> None:
     assert [c.event.action for c in applied.changes] == [ActionType.UPDATE_POD_SCALE_DOWN]
 
 
+@pytest.mark.parametrize(("node", "cpu"), [("n0", "1"), ("n1", "2")])
+def test_an_assumed_pod_that_shrinks_or_goes_elsewhere_leaves_room_behind(
+    node: str, cpu: str
+) -> None:
+    cache = cache_with("n0", "n1")
+    cache.assume(waiting_pod(cache, "p", requests={"cpu": "2"}), "n0")
+    bound = make_pod("p", node=node, requests={"cpu": cpu})
+    applied = cache.apply("Pod", make_pod("p", requests={"cpu": "2"}), bound)
+    assert events(applied) == ["AssignedPodDelete", "AssignedPodAdd"]
+    assert applied.changes[0].old.spec.node_name == "n0"
+
+
 def test_storage_objects_are_events_and_services_are_not() -> None:
     cache = Cache()
     claim = v1.PersistentVolumeClaim()

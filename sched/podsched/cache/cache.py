@@ -158,6 +158,9 @@ class Cache(PodStates):
         # never was in the queue.
         pending = PendingChange(known, None, held is not None) if known is not None else None
         change = Change(ASSIGNED_POD_ADD, None, info.pod)
+        if held is not None and (anomaly is not None or held.info.cls is not info.cls):
+            # It is elsewhere than was assumed, or was changed meanwhile: it may request less.
+            return Applied((deletion_of(held.info), change), pending, anomaly)
         return Applied((change,), pending, anomaly)
 
     def _pod_gone(self, known: PodInfo) -> Applied:
