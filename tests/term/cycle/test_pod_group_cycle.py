@@ -652,6 +652,19 @@ async def test_a_gang_of_higher_priority_evicts_lower_pods_on_several_nodes() ->
         world.check()
 
 
+async def test_a_member_beyond_min_count_preempts_after_its_gang_has_started() -> None:
+    world = world_of_nodes(n1="2", n2="1")
+    world.pod("low", on="n2")
+    async with world.running():
+        group(world, min_count=2, priority=10)
+        await members_and_wait(world, "a", "b", "c", priority=10, seconds=0.5)
+        assert len(bound(world)) == 2
+        await asyncio.sleep(5)
+        assert bound(world) == ["a", "b", "c"]
+        assert pods(world) == ["a", "b", "c"]
+        world.check()
+
+
 async def test_no_pod_is_evicted_for_a_gang_that_would_not_fit_even_then() -> None:
     world = world_of_nodes(n1="2")
     world.pod("low", cpu="2", on="n1")

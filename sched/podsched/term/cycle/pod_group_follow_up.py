@@ -136,6 +136,9 @@ class PodGroupFollowUp(TermPart):
                 self._decider.give_back(decided.runtime, decision)
             post_filter = PostFilterResult(unschedulable(_message(decided)), nominated)
             self._follow_up.no_node_fits(decided.runtime, decision, post_filter)
+            if result.status.ok and decided.attempted is None:
+                # No victims were searched for it, because the group starts without it.
+                self._activator.back_off([queued.info])
             return
         # It found a node, but Reserve rejected it, or the group cannot start with those that did.
         self._patches.write(decision.state, queued.info, try_again=True)
