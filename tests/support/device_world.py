@@ -165,7 +165,7 @@ class World:
         return {"memory": memory}
 
     def _claim(self, number: int) -> Document:
-        devices = {"requests": [self._request(n) for n in range(self._one([1, 2, 2, 3]))]}
+        devices = {"requests": [self._request(n) for n in range(self._one([0, 1, 2, 2, 3]))]}
         if self._often("constraints"):
             devices["constraints"] = [self._constraint() for _ in range(self._one([1, 2]))]
         return {"metadata": {"name": f"claim-{number}"}, "spec": {"devices": devices}}

@@ -19,7 +19,7 @@ from support.device_world import AttributeSelector, Document, allocator_of, case
 def results_of(case: Document) -> list[Document]:
     """All devices that the claims of a case get."""
     allocations = run_case(case, AttributeSelector)["allocations"] or ()
-    return [result for of in allocations for result in of["devices"]["results"]]
+    return [result for of in allocations for result in of["devices"].get("results", ())]
 
 
 def devices_of(case: Document) -> dict[tuple[str, str], Document]:

@@ -60,6 +60,17 @@ async def test_the_claims_of_a_pod_with_many_are_written_in_shares(
     world.check()
 
 
+async def test_a_claim_that_requests_nothing_is_allocated_beside_another() -> None:
+    world = await a_cluster(n1=["d0"])
+    world.make("ResourceClaim", "nothing", {"devices": {}})
+    world.claim("c")
+    world.user("p", "nothing", "c")
+    await world.run_for(5)
+    assert world.nodes_of("p") == ["n1"]
+    assert world.devices_of("c") == ["n1/d0"]
+    assert world.users_of("nothing") == ["p"]
+
+
 async def test_no_device_is_given_twice() -> None:
     world = await a_cluster(n1=["d0", "d1"], n2=["d0"])
     for number in range(5):

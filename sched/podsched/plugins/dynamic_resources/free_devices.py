@@ -58,7 +58,8 @@ def usual_requests(claims: Sequence[ResourceClaim]) -> list[ExactDeviceRequest] 
     for claim in claims:
         requests = [request.exactly for request in claim.requests]
         if (
-            any(request.first_available for request in claim.requests)
+            not requests
+            or any(request.first_available for request in claim.requests)
             or not all(map(_is_usual, requests))
             or sum(request.count for request in requests) > MAX_RESULTS
             or not all(one.match_attribute or one.distinct_attribute for one in claim.constraints)
