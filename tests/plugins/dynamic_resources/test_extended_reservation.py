@@ -168,6 +168,18 @@ async def test_a_pod_waits_for_a_class_that_provides_the_resource() -> None:
     assert given(world) == ["n1/d0"]
 
 
+async def test_a_class_that_goes_leaves_its_resource_to_another() -> None:
+    world = await providing(n1=["d0"])
+    nothing = [{"cel": {"expression": "false"}}]
+    world.make("DeviceClass", "empty", {"extendedResourceName": GPU, "selectors": nothing})
+    ask(world, "p")
+    async with world.running(seconds=1):
+        assert world.nodes_of("p") == [""]
+        world.cluster.delete("DeviceClass", "empty")
+        await asyncio.sleep(15)
+    assert world.nodes_of("p") == ["n1"]
+
+
 async def test_devices_of_a_pod_that_is_gone_go_to_a_waiting_pod() -> None:
     world = await providing(n1=["d0"])
     ask(world, "a")

@@ -241,6 +241,18 @@ async def test_a_class_that_does_not_exist_is_named() -> None:
     assert world.nodes_of("p") == ["n1"]
 
 
+async def test_a_slice_that_goes_may_complete_its_pool() -> None:
+    world = await a_cluster(n1=["d0"])
+    world.slice("left-over", "n1", "d1", nodeName="n1")
+    world.claim("c")
+    world.user("p", "c")
+    async with world.running(seconds=1):
+        assert world.nodes_of("p") == [""]
+        world.cluster.delete("ResourceSlice", "left-over")
+        await asyncio.sleep(15)
+    assert world.nodes_of("p") == ["n1"]
+
+
 async def test_a_failing_bind_leaves_the_device_with_the_claim() -> None:
     world = await a_cluster(n1=["d0"])
     world.claim("a")

@@ -228,6 +228,15 @@ def test_a_csi_node_wakes_pods_when_it_allows_more(
     assert hint_on(LIMITS, pod, of(old, "CSINode", "n"), of(new, "CSINode", "n")) is hint
 
 
+def test_a_csi_node_wakes_pods_when_a_limit_is_gone() -> None:
+    world = VolumeWorld({}, csi_node("n", {EBS: 1}), csi_node("other", {}))
+    pod = world.pod("p", "a")
+    limited, other = (of(world, "CSINode", name) for name in ("n", "other"))
+    assert hint_on(LIMITS, pod, limited, other) is QUEUE
+    assert hint_on(LIMITS, pod, limited, None) is QUEUE
+    assert hint_on(LIMITS, pod, other, None) is SKIP
+
+
 def test_a_deleted_pod_wakes_others_when_it_had_volumes_on_a_node() -> None:
     world = VolumeWorld({})
     pod = world.pod("p", "a")

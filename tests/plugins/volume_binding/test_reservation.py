@@ -429,8 +429,8 @@ def test_storage_capacity_wakes_pods_when_the_largest_volume_grows() -> None:
 def test_a_driver_wakes_pods_with_claims_when_it_stops_tracking_capacity() -> None:
     pod = world().pod("p", "c")
     on, off = driver(tracks=True), driver(tracks=False)
-    assert hint_on(BINDING, pod, on, off) is QUEUE
-    assert hint_on(BINDING, pod, off, on) is SKIP
+    assert hint_on(BINDING, pod, on, off) is hint_on(BINDING, pod, on, None) is QUEUE
+    assert hint_on(BINDING, pod, off, on) is hint_on(BINDING, pod, off, None) is SKIP
 
 
 def test_classes_claims_and_csi_nodes_wake_pods_by_what_changed() -> None:

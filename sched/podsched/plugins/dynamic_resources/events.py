@@ -15,8 +15,6 @@ from podsched.framework.pods import PodInfo
 from podsched.plugins.dynamic_resources.pod_claims import claim_names
 from podsched.v1 import objects_pb2 as v1
 
-_ADD_OR_UPDATE = ActionType.ADD | ActionType.UPDATE
-
 
 def dynamic_resources_events(gave_back: Callable[[v1.Pod], bool]) -> list[ClusterEventWithHint]:
     """Register for changes of nodes, claims, classes, slices and the pod's generated claims.
@@ -53,8 +51,10 @@ def dynamic_resources_events(gave_back: Callable[[v1.Pod], bool]) -> list[Cluste
         ClusterEventWithHint.on(
             Resource.ASSIGNED_POD, ActionType.DELETE, after_pod_gone, index=waiting
         ),
-        ClusterEventWithHint.on(Resource.DEVICE_CLASS, _ADD_OR_UPDATE),
-        ClusterEventWithHint.on(Resource.RESOURCE_SLICE, _ADD_OR_UPDATE),
+        # kube-scheduler leaves deletions out. But without a slice, a pool may be complete or valid,
+        # and without a class, another may provide a resource.
+        ClusterEventWithHint.on(Resource.DEVICE_CLASS, ActionType.ALL),
+        ClusterEventWithHint.on(Resource.RESOURCE_SLICE, ActionType.ALL),
         # In kube-scheduler a change of a rule is an update of the slices whose devices it taints.
         ClusterEventWithHint.on(Resource.DEVICE_TAINT_RULE, ActionType.ALL),
     ]

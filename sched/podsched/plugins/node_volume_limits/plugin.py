@@ -321,8 +321,7 @@ class NodeVolumeLimits:
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for CSINodes, deleted pods and VolumeAttachments, and the pod's claims."""
         return [
-            ClusterEventWithHint.on(Resource.CSI_NODE, ActionType.ADD),
-            ClusterEventWithHint.on(Resource.CSI_NODE, ActionType.UPDATE, _after_csi_node_updated),
+            ClusterEventWithHint.on(Resource.CSI_NODE, ActionType.ALL, _after_csi_node_change),
             ClusterEventWithHint.on(Resource.POD, ActionType.DELETE, _after_pod_deleted),
             claim_events(ActionType.ADD),
             ClusterEventWithHint.on(
@@ -395,13 +394,15 @@ def _rooms(mine: LimitState, pods: Mapping[str, PodInfo], node_name: str) -> dic
     return {d: _Room(n, limits[d] - counts[d]) for d, n in new.items() if d in limits}
 
 
-def _after_csi_node_updated(
+def _after_csi_node_change(
     pod: PodInfo, old: v1.CSINode | None, new: v1.CSINode | None
 ) -> QueueingHint:
-    if old is None or new is None:
-        return QueueingHint.SKIP
-    before = _limits(old)
-    return QueueingHint.of(any(n > before.get(driver, 0) for driver, n in _limits(new).items()))
+    if old is None:
+        return QueueingHint.QUEUE
+    before, now = _limits(old), _NONE if new is None else _limits(new)
+    # Unlike in kube-scheduler, also if a limit is gone: then there is none.
+    helps = any(now.get(d, _NO_LIMIT) > before.get(d, 0) for d in before.keys() | now.keys())
+    return QueueingHint.of(helps)
 
 
 def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:

@@ -316,7 +316,9 @@ class VolumeBinding:
             ClusterEventWithHint.on(Resource.PERSISTENT_VOLUME, changed),
             ClusterEventWithHint.on(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
             ClusterEventWithHint.on(Resource.CSI_NODE, changed, _after_csi_node_change),
-            ClusterEventWithHint.on(Resource.CSI_DRIVER, ActionType.UPDATE, _after_driver_change),
+            ClusterEventWithHint.on(
+                Resource.CSI_DRIVER, ActionType.UPDATE | ActionType.DELETE, _after_driver_change
+            ),
             ClusterEventWithHint.on(Resource.CSI_STORAGE_CAPACITY, changed, _after_capacity_change),
             # kube-scheduler does not register for pods that give back what they had reserved: a
             # pod that needs it waits for the next flush.
@@ -451,7 +453,8 @@ def _after_driver_change(
     # kube-scheduler skips all pods without an inline CSI volume of the driver. But the capacity
     # that a pod lacked was for a claim, so such pods would wait for the next flush.
     was_checked = old is not None and old.spec.storage_capacity
-    return QueueingHint.of(was_checked and new is not None and not new.spec.storage_capacity)
+    is_checked = new is not None and new.spec.storage_capacity
+    return QueueingHint.of(was_checked and not is_checked)
 
 
 def _after_capacity_change(
