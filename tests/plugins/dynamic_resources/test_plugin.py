@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import looptime
@@ -12,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podsched import registry
 from podsched.api import device_selectors
 from podsched.api.reasons import StatusCode
 from podsched.framework.plugin import PreBindPlan
 from podsched.framework.status import SUCCESS, error
-from podsched.plugins.dynamic_resources import claim_binding
+from podsched.plugins.dynamic_resources import claim_binding, reservation
 from podsched.serve.client.errors import Unavailable
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
@@ -313,6 +315,31 @@ async def test_a_patch_without_an_answer_keeps_its_devices() -> None:
         await asyncio.sleep(20)
     assert world.devices_of("a") == ["n1/d0"]
     assert world.nodes_of("pa", "pb") == ["n1", ""]
+
+
+async def test_a_patch_without_an_answer_keeps_its_devices_only_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However often its pod is tried again, if no other patch is sent."""
+    monkeypatch.setattr(registry, "time", SimpleNamespace(time=asyncio.get_running_loop().time))
+    world = await a_cluster(n1=["d0"])
+    world.claim("a")
+    world.claim("b")
+    patch_many = world.cluster.patch_many
+
+    async def patched(patches: Any, *, fence: Any) -> Any:
+        if patches[0].name == "a":
+            raise Unavailable("no answer")
+        return await patch_many(patches, fence=fence)
+
+    world.cluster.patch_many = patched  # type: ignore[method-assign]
+    world.user("pa", "a")
+    async with world.running(seconds=0.2):
+        world.script.on_reserve = lambda pod: error("no") if pod.name == "pa" else SUCCESS
+        await asyncio.sleep(2 * reservation.DOUBT)
+        world.user("pb", "b")
+        await asyncio.sleep(5)
+    assert world.nodes_of("pa", "pb") == ["", "n1"]
 
 
 async def test_a_device_that_another_scheduler_got_first_is_replaced() -> None:

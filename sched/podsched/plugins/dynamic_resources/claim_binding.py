@@ -118,10 +118,11 @@ class ClaimBinding:
                 assume_allocation(pod, claim.name, allocation, cluster)
                 names.append(claim.name)
         if names:
-            is_sent = self._in_doubt.pop(pod.uid, None) is not None
-            self._reserved[pod.uid] = Reservation(
-                pod.namespace, pod.uid, tuple(names), is_sent=is_sent
-            )
+            made = self._reserved[pod.uid] = Reservation(pod.namespace, pod.uid, tuple(names))
+            doubt = self._in_doubt.pop(pod.uid, None)
+            if doubt is not None:
+                # It does not begin anew: the pod may be tried for ever without another patch.
+                made.is_sent, made.dropped_at = True, doubt.dropped_at
 
     def _allocate(
         self, row: int, needs: PodNeeds, cluster: ClusterView
@@ -200,7 +201,7 @@ class ClaimBinding:
             yield PreBindPlan(error(str(why)))
             return
         if reserved is not None:
-            reserved.is_sent = True
+            reserved.is_sent, reserved.dropped_at = True, 0.0
         waits = (
             "BindingConditionsPending",
             f"waiting for binding conditions for device on node {node_name}",

@@ -43,7 +43,7 @@ class Reservation:
     """The names of the claims whose allocation is assumed for a pod; ``uid``: the pod's.
 
     ``is_sent``: their patches may be written; ``is_written``: they are. ``dropped_at``: the time of
-    the first ``drop``, 0.0 before it.
+    the first ``drop`` after a patch was sent, 0.0 before it.
     """
 
     namespace: str
@@ -61,7 +61,8 @@ class Reservation:
         """
         if self.is_sent and not self.is_written:
             self.dropped_at = self.dropped_at or now
-            if now - self.dropped_at < DOUBT:
+            # As in ``ClaimBinding.drop_doubts``, a doubt does not end in a trial.
+            if cluster.open_trial is not None or now - self.dropped_at < DOUBT:
                 return False
         # An assumption that is written ends when the informer shows the claim.
         if not self.is_written:
