@@ -466,6 +466,12 @@ def test_a_pod_that_gives_back_its_reservation_wakes_the_pods_that_may_need_it()
     assert [hint_on(binding, sharing, pod, None) for pod in gone] == [QUEUE, SKIP, QUEUE]
 
 
+def test_a_volume_that_is_given_back_wakes_pods_although_its_class_has_a_provisioner() -> None:
+    made = world(claim("dyn", storage_class="dyn"), volume("v", storage_class="dyn"))
+    gone = made.pod("of-dyn", "dyn").pod
+    assert hint_on(made.binding, made.pod("p", "other"), gone, None) is QUEUE
+
+
 @pytest.mark.parametrize("plugin", ["restrictions", "limits", "binding", "zone"])
 def test_a_claim_is_shown_only_to_the_pods_that_mount_it(plugin: str) -> None:
     made = world(claim("c"))

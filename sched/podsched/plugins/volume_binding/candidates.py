@@ -236,7 +236,7 @@ def _provision(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> Provisi
     storage_class = get_class(cluster, name)
     if storage_class is None:
         raise MatchingFailed(f'failed to find storage class "{name}"')
-    if not has_provisioner(storage_class):
+    if storage_class.provisioner in ("", NO_PROVISIONER):
         return Provision(possible=False)
     topologies = None
     if storage_class.allowed_topologies:
@@ -246,11 +246,6 @@ def _provision(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> Provisi
             if t.match_label_expressions
         )
     return Provision(True, topologies, _pools(claim, storage_class, cluster))
-
-
-def has_provisioner(storage_class: v1.StorageClass | None) -> bool:
-    """Return whether volumes of a class, which may not exist, can be provisioned."""
-    return storage_class is not None and storage_class.provisioner not in ("", NO_PROVISIONER)
 
 
 def _pools(

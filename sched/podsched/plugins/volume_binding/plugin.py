@@ -47,7 +47,6 @@ from podsched.plugins.volume_binding.candidates import (
     MatchingFailed,
     UnboundClaim,
     affinity_terms,
-    has_provisioner,
     unbound_claim,
     volume_limit,
 )
@@ -338,7 +337,7 @@ class VolumeBinding:
     def _given_back(self, gone: v1.Pod | None) -> Set[tuple[str, str]] | None:
         """Return the unbound claims of a pod that lost its node, by namespace and name.
 
-        None: a volume is free again that other claims may get, as there is no provisioner.
+        None: a volume may be free again that other claims may get.
         """
         if gone is None:
             return frozenset()
@@ -347,7 +346,9 @@ class VolumeBinding:
             claim = get_claim(cluster, namespace, mounted.name)
             if claim is not None and is_fully_bound(claim):
                 continue
-            if claim is None or not has_provisioner(get_class(cluster, class_of(claim))):
+            if claim is None or any(
+                volume.ref is None for volume in self._volumes.of_class(cluster, class_of(claim))
+            ):
                 return None
             found.add((namespace, mounted.name))
         return found
