@@ -434,8 +434,8 @@ async def test_a_pod_deleted_while_it_waits_gives_its_volume_to_another() -> Non
         assert taken.spec.claim_ref.name == "d"
 
 
-@pytest.mark.parametrize("extended", [False, True])
-async def test_a_pod_deleted_while_it_waits_gives_its_device_to_another(extended: bool) -> None:
+@pytest.mark.parametrize("asked_by", ["claim", "resource", "resource, tried before"])
+async def test_a_pod_deleted_while_it_waits_gives_its_device_to_another(asked_by: str) -> None:
     world, resource = world_of_nodes(n="4"), "example.com/gpu"
     world.script.on_permit = lambda pod: PermitResult(
         Status(Code.WAIT) if pod.name == "first" else SUCCESS, timeout=600
@@ -444,12 +444,17 @@ async def test_a_pod_deleted_while_it_waits_gives_its_device_to_another(extended
         world.cluster.create(one)
     async with world.running():
         for name in ("first", "second"):
-            if extended:
-                requests = {"requests": {resource: "1"}}
-                world.pod(name, containers=[{"name": "c", "image": "x", "resources": requests}])
-            else:
+            if asked_by == "claim":
                 world.cluster.create(resource_claim(f"of-{name}"))
                 world.cluster.create(user(name, claim=f"of-{name}"))
+            else:
+                requests = {"requests": {resource: "1"}}
+                made = world.pod(
+                    name, containers=[{"name": "c", "image": "x", "resources": requests}]
+                )
+                if "before" in asked_by:
+                    made.status.extended_resource_claim_status.resource_claim_name = "is-gone"
+                    world.cluster.update(made)
             await asyncio.sleep(1)
         assert world.place("second") == "unschedulable"
         await world.delete_and_wait("first", seconds=20)

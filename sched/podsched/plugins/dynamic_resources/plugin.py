@@ -372,6 +372,8 @@ class DynamicResources:
         if any(claim is not None and not claim.status.HasField("allocation") for claim in claims):
             return True
         provided = self._needs.resource_classes(cluster)
-        if not provided or gone.status.HasField("extended_resource_claim_status"):
+        # Its status may still name the claim of an earlier attempt, which is gone.
+        extended = gone.status.extended_resource_claim_status.resource_claim_name
+        if not provided or cluster.get(CLAIM, namespace, extended) is not None:
             return False
         return not provided.keys().isdisjoint(requests_in_units(gone))
