@@ -157,6 +157,8 @@ def test_a_deleted_pod_wakes_those_whose_disk_or_claim_it_held() -> None:
     assert hint_on(VolumeRestrictions(), pod, deleted(world, volumes=[pd("d")]), None) is queue
     assert hint_on(VolumeRestrictions(), pod, deleted(world, "b", volumes=[pd("e")]), None) is skip
     assert hint_on(VolumeRestrictions(), pod, deleted(world, "a", namespace="x"), None) is skip
+    other = deleted(world, volumes=[pd("d")], namespace="x")
+    assert hint_on(VolumeRestrictions(), pod, other, None) is queue
     assert hint_on(VolumeRestrictions(), pod, deleted(world, "a", node=""), None) is skip
 
 
@@ -178,3 +180,5 @@ def test_a_deleted_pod_is_shown_only_to_those_that_want_what_it_used() -> None:
     index.add("nothing of it", world.pod("r", "b", volumes=[ebs("d")]))
     gone = deleted(world, "a", volumes=[pd("d")])
     assert set(index.candidates(gone, None) or ()) == {"the disk", "the claim"}
+    other = deleted(world, "a", volumes=[pd("d")], namespace="x")
+    assert set(index.candidates(other, None) or ()) == {"the disk"}

@@ -222,14 +222,13 @@ class VolumeRestrictions(WithoutArgs):
 def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
     if old is None or not node_or_nominated(old):
         return QueueingHint.SKIP
-    # As in kube-scheduler, only pods of the namespace can be in conflict.
-    if old.metadata.namespace != pod.namespace:
-        return QueueingHint.SKIP
+    # Unlike in kube-scheduler, also a pod of another namespace: it may have had the disk.
     if _conflict(_disks(pod), disks_of(old.spec.volumes)):
         return QueueingHint.QUEUE
     mine = {claim.name for claim in pod_claims(pod) if not claim.ephemeral}
     theirs = claims_of(old.spec.volumes, old.metadata.name)
-    return QueueingHint.of(any(c.name in mine and not c.ephemeral for c in theirs))
+    is_near = old.metadata.namespace == pod.namespace
+    return QueueingHint.of(is_near and any(c.name in mine and not c.ephemeral for c in theirs))
 
 
 def _waiting_by_use() -> KeyedIndex:
@@ -246,6 +245,6 @@ def _waiting_by_use() -> KeyedIndex:
 
 def _uses(namespace: str, disks: Iterable[Disk], claims: Iterable[PodClaim]) -> list[Hashable]:
     return [
-        *((namespace, disk.kind, disk.name) for disk in disks),
+        *((disk.kind, disk.name) for disk in disks),
         *((namespace, claim.name) for claim in claims),
     ]
