@@ -50,6 +50,9 @@ class CycleState:
     #: scheduler sends them once, after the call, and does not wait for the outcome.
     patches: tuple[ObjectPatch, ...] = ()
     deletions: tuple[ObjectDeletion, ...] = ()
+    #: Seconds after which something is free that Unreserve could not give back at once. The pods
+    #: that lack it are woken then.
+    held_for: float = 0.0
 
     def copy(self) -> CycleState:
         """Return a copy of the data and skips, to which the data of one pod may be added."""

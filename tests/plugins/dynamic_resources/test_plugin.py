@@ -317,6 +317,18 @@ async def test_a_patch_without_an_answer_keeps_its_devices() -> None:
     assert world.nodes_of("pa", "pb") == ["n1", ""]
 
 
+def lose_patches_of(world: Cluster, name: str) -> None:
+    """Let patches of a claim have no answer; they are not written."""
+    patch_many = world.cluster.patch_many
+
+    async def patched(patches: Any, *, fence: Any) -> Any:
+        if patches[0].name == name:
+            raise Unavailable("no answer")
+        return await patch_many(patches, fence=fence)
+
+    world.cluster.patch_many = patched  # type: ignore[method-assign]
+
+
 async def test_a_patch_without_an_answer_keeps_its_devices_only_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -325,14 +337,7 @@ async def test_a_patch_without_an_answer_keeps_its_devices_only_for_a_while(
     world = await a_cluster(n1=["d0"])
     world.claim("a")
     world.claim("b")
-    patch_many = world.cluster.patch_many
-
-    async def patched(patches: Any, *, fence: Any) -> Any:
-        if patches[0].name == "a":
-            raise Unavailable("no answer")
-        return await patch_many(patches, fence=fence)
-
-    world.cluster.patch_many = patched  # type: ignore[method-assign]
+    lose_patches_of(world, "a")
     world.user("pa", "a")
     async with world.running(seconds=0.2):
         world.script.on_reserve = lambda pod: error("no") if pod.name == "pa" else SUCCESS
@@ -340,6 +345,24 @@ async def test_a_patch_without_an_answer_keeps_its_devices_only_for_a_while(
         world.user("pb", "b")
         await asyncio.sleep(5)
     assert world.nodes_of("pa", "pb") == ["", "n1"]
+
+
+async def test_a_pod_that_lacks_a_device_in_doubt_is_woken_once_it_is_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "time", SimpleNamespace(time=asyncio.get_running_loop().time))
+    world = await a_cluster(n1=["d0"])
+    world.claim("a")
+    world.claim("b")
+    lose_patches_of(world, "a")
+    world.user("pa", "a")
+    async with world.running(seconds=0.2):
+        world.cluster.delete("Pod", "default/pa")
+        world.user("pb", "b")
+        await asyncio.sleep(reservation.DOUBT - 5)
+        assert world.nodes_of("pb") == [""]
+        await asyncio.sleep(20)
+    assert world.nodes_of("pb") == ["n1"]
 
 
 async def test_a_device_that_another_scheduler_got_first_is_replaced() -> None:

@@ -29,6 +29,7 @@ from podsched.plugins.dynamic_resources.node_search import Budget, NodeSearch, P
 from podsched.plugins.dynamic_resources.pod_claims import ClaimUnusableError, usable_claims
 from podsched.plugins.dynamic_resources.pod_needs import NeedsReader
 from podsched.plugins.dynamic_resources.reservation import (
+    DOUBT,
     Reservation,
     assume_allocation,
     check_not_lost,
@@ -45,6 +46,8 @@ REASON_CLAIM_EXISTS: Final = "cannot schedule extended resource claim"
 
 #: The number of claims that PreBind plans for between two pauses; one takes 40 µs.
 _CLAIMS_PER_PAUSE: Final = 100
+#: Seconds after which a doubt is over, whatever the clocks.
+_HELD: Final = DOUBT + 1.0
 
 
 class ClaimBinding:
@@ -139,6 +142,7 @@ class ClaimBinding:
         extended = self._extended.pop(pod.uid, None)
         if extended is not None and not extended.drop(cluster, self._now()):
             self._in_doubt[extended.name] = extended
+            state.held_for = _HELD
         if extended is not None and extended.is_planned:
             delete(state, *extended.name)
         else:
@@ -146,6 +150,7 @@ class ClaimBinding:
         reserved = self._reserved.pop(pod.uid, None)
         if reserved is not None and not reserved.drop(cluster, self._now()):
             self._in_doubt[pod.uid] = reserved
+            state.held_for = _HELD
         known: v1.Pod | None = cluster.get("Pod", pod.namespace, pod.name)
         if known is None or known.metadata.uid != pod.uid or pod.terminating:
             # The claim controller removes the reservation of a deleted pod and, with the last one,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence, Set
 
 from podsched.api.conditions import REASON_SCHEDULER_ERROR, REASON_UNSCHEDULABLE
@@ -76,11 +77,22 @@ class FailureHandler(TermPart):
         self._activator.notify()
 
     def _release(self, assignment: Assignment) -> Change | None:
-        pod, cache = assignment.pod, self._state.cache
+        pod, cache, state = assignment.pod, self._state.cache, assignment.state
         # In kube-scheduler's order (unreserveAndForget): plugins release while the pod is assumed.
         run_unreserve(self._state.profiles[pod.cls.scheduler_name], assignment)
-        self._patches.write(assignment.state, pod)
-        return cache.forget(pod) if pod.uid in cache.assumed else None
+        self._patches.write(state, pod)
+        freed = cache.forget(pod) if pod.uid in cache.assumed else None
+        if freed is not None and state.held_for:
+            self._tasks.start(self._announce_later(freed, state.held_for), f"free {pod.key}")
+            state.held_for = 0.0
+        return freed
+
+    async def _announce_later(self, freed: Change, seconds: float) -> None:
+        """Wake the pods that may use what a plugin still holds for a pod that has lost its node."""
+        await asyncio.sleep(seconds)
+        await self._state.after_trial.wait()
+        self._announce([freed], set(), at_once=False)
+        self._activator.notify()
 
     def _return(self, assignment: Assignment, status: Status, *, try_at_once: bool = False) -> None:
         """Return the pod to the queue, unless it is gone or bound by another scheduler."""
