@@ -118,7 +118,11 @@ def _ports(pod: v1.Pod) -> Iterator[_Dropped]:
                 if not port.host_port:
                     continue
                 copy = deepcopy(pod)
-                getattr(copy.spec, field)[place].ports[index].ClearField("host_port")
+                ports = getattr(copy.spec, field)[place].ports
+                if pod.spec.host_network:  # There each port of a container is one of the host.
+                    del ports[index]
+                else:
+                    ports[index].ClearField("host_port")
                 protocol = port.protocol or "TCP"
                 text = f"give up host port {port.host_port}/{protocol} of {container.name}"
                 yield _Dropped(text, copy)
