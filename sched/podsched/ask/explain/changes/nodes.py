@@ -115,17 +115,21 @@ def shapes(question: Question) -> list[_Shape]:
     keys = [key for key in columns.node_table.labels.columns if key != HOSTNAME]
     labels = np.stack([columns.taint_set, *map(columns.label, keys)], axis=1)
     found: dict[tuple[object, ...], _Shape] = {}
-    wants_devices = bool(question.pod.cls.spec.resource_claims)
+    cls = question.pod.cls
+    wants_devices = cls.spec.resource_claims or any("/" in name for name in cls.requests)
     devices = NodeDevices(question.cluster.list(_SLICE) if wants_devices else ())
     fits = columns.alive.copy()
     for resource, amount in question.demand.items():
         fits &= columns.allocatable(resource) >= amount
     for row in np.flatnonzero(fits).tolist():
-        allocatable = columns.node(row).status.allocatable
+        status = columns.node(row).status
+        allocatable, features = status.allocatable, tuple(sorted(status.declared_features))
         daemons = tuple(sorted(pod.cls.id for pod in _daemons(columns.pods(row).values())))
         mine = devices.of(columns.names[row])
         offered = tuple(sorted(map(_devices_of, mine)))
-        key = (labels[row].tobytes(), tuple(sorted(allocatable.items())), daemons, offered)
+        amounts = tuple(sorted(allocatable.items()))
+        limits = _volume_limits(question.cluster.get("CSINode", "", columns.names[row]))
+        key = (labels[row].tobytes(), amounts, features, daemons, offered, limits)
         known = found.get(key)
         if known is None:
             count = sum(len(piece.spec.devices) for piece in mine)
@@ -133,6 +137,13 @@ def shapes(question: Question) -> list[_Shape]:
         elif columns.names[row] < known.name:
             found[key] = replace(known, name=columns.names[row])
     return list(found.values())
+
+
+def _volume_limits(csi_node: v1.CSINode | None) -> tuple[tuple[str, bytes], ...] | None:
+    """Return what NodeVolumeLimits reads of a CSINode: each driver with its limit."""
+    if csi_node is None:
+        return None
+    return tuple(sorted((d.name, d.allocatable.SerializeToString()) for d in csi_node.spec.drivers))
 
 
 def _devices_of(piece: v1.ResourceSlice) -> bytes:
