@@ -138,6 +138,17 @@ def test_a_value_of_a_set_goes_with_its_last_owner() -> None:
     assert left["metadata"]["finalizers"] == ["b/b"]
 
 
+def test_who_takes_back_the_last_item_has_no_conflict_with_who_applies_none() -> None:
+    """Manifests from templates often have empty labels and lists."""
+    some: Content = {"labels": {"app": "web"}, "finalizers": ["a/a"]}
+    none: Content = {"labels": {}, "finalizers": []}
+    live = apply(NEW, {"metadata": some, "spec": {"containers": [container("a", "x")]}})
+    live = apply(live, {"metadata": none, "spec": {"containers": [container("a")]}}, "two")
+    left = apply(live, {"spec": {"containers": [{"name": "a", "image": "i"}]}})
+    assert not left["metadata"]["labels"] and not left["metadata"]["finalizers"]
+    assert not env_of(left)
+
+
 def test_items_get_the_order_in_which_they_are_applied() -> None:
     """Init containers run in it. What others have added stays where it stands."""
     live = apply(NEW, {"spec": {"initContainers": [container("a"), container("b")]}})

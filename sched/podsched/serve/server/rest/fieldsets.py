@@ -99,12 +99,14 @@ def fields_of(content: Mapping[str, Any], base: Any = _ABSENT) -> Fields:
 
 
 def _fields_of_value(content: Any, base: Any, name: str) -> Fields:
-    if isinstance(content, dict) and content and name not in _ATOMIC:
+    # What has lost its last item is not changed itself, as in structured-merge-diff's comparison.
+    items = content or (base if isinstance(base, type(content)) else content)
+    if isinstance(content, dict) and items and name not in _ATOMIC:
         return fields_of(content, base)
     if isinstance(content, list):
-        if keys := _keys_of(name, content):
+        if keys := _keys_of(name, items):
             return _fields_of_items(content, _elements_of(base, name), keys)
-        if name in SETS and content:
+        if name in SETS and items:
             others = {_value(item) for item in base} if isinstance(base, list) else ()
             return {value: {".": {}} for item in content if (value := _value(item)) not in others}
     return {".": {}} if content != base else {}
