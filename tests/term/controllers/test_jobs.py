@@ -489,14 +489,22 @@ def test_pods_without_a_job_lose_the_finalizer_when_a_leader_begins(world: Contr
     assert not world.pod("default/left").metadata.finalizers
 
 
-def test_a_job_with_a_selector_by_hand_adopts_pods(world: ControllerWorld) -> None:
+def selecting_job(**spec: int) -> Job:
+    item = job(manualSelector=True, selector={"matchLabels": {"app": "sum"}}, **spec)
+    item.spec.template.metadata.labels["app"] = "sum"
+    return item
+
+
+@pytest.mark.parametrize("finalizers", [[], [TRACKING]])
+def test_a_job_with_a_selector_by_hand_adopts_pods(
+    world: ControllerWorld, finalizers: list[str]
+) -> None:
     orphan = Pod()
     orphan.metadata.name, orphan.metadata.namespace = "left", "default"
     orphan.metadata.labels["app"] = "sum"
-    world.put(orphan)
-    item = job(parallelism=1, manualSelector=True, selector={"matchLabels": {"app": "sum"}})
-    item.spec.template.metadata.labels["app"] = "sum"
-    put(world, item)
+    orphan.metadata.finalizers.extend(finalizers)
+    world.put_in_one_batch(orphan, selecting_job(parallelism=1))
+    world.wait(2)
     adopted = world.pod("default/left")
     assert len(pods(world)) == 1
     assert list(adopted.metadata.finalizers) == [TRACKING]
@@ -519,9 +527,19 @@ def test_a_pod_that_only_a_finished_job_selects_loses_the_finalizer(
     assert not world.pod("default/left").metadata.finalizers
 
 
+def test_a_pod_that_is_deleted_before_a_job_adopts_it_loses_the_finalizer(
+    world: ControllerWorld,
+) -> None:
+    put(world, selecting_job(suspend=True))
+    orphan = bound_pod("left", "n1", app="sum")
+    orphan.metadata.finalizers.append(TRACKING)
+    world.mark(orphan)
+    world.wait(1)
+    assert not pods(world)
+
+
 def test_a_job_counts_pods_that_finished_before_it_adopts_them(world: ControllerWorld) -> None:
-    item = job(completions=2, manualSelector=True, selector={"matchLabels": {"app": "sum"}})
-    item.spec.template.metadata.labels["app"] = "sum"
+    item = selecting_job(completions=2)
     done = bound_pod("done", "n1", app="sum")
     done.status.phase = "Succeeded"
     world.put(done)

@@ -69,11 +69,11 @@ class JobOrphans:
         if pod is None or JOB_TRACKING not in pod.metadata.finalizers:
             return
         owner = controller_of(pod.metadata)
-        if owner is None:
+        if owner is None and not is_terminating(pod):
             jobs = (find(self._objects, Job, key) for key in self._pods.owners_for(pod))
             if any(job is not None and _may_adopt(job) for job in jobs):
                 return  # It will be adopted.
-        else:
+        elif owner is not None:
             job = self._job_of(pod, owner)
             if job is not None and finished(job) is None:
                 return

@@ -72,7 +72,7 @@ class PodAdoption:
         add_controller(adopted, owner)
         change = write(adopted)
         if finalizer:
-            change["finalizers"] = [*pod.metadata.finalizers, finalizer]
+            change["finalizers"] = [*dict.fromkeys((*pod.metadata.finalizers, finalizer))]
         creating = self._pods.of(owner.metadata).creating
         # It counts from now on, so that no other pod is made in its place.
         creating[key] = Creation(
