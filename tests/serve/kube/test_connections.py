@@ -219,6 +219,21 @@ async def test_the_connection_of_a_cancelled_request_is_closed(
     assert not opened[0].is_open
 
 
+async def test_once_one_connection_is_dead_idle_ones_are_not_used_again(
+    connections: Connections, opened: list[Transport]
+) -> None:
+    tasks = [await begin(connections), await begin(connections)]
+    for transport in opened:
+        transport.receive(OK)
+    await asyncio.gather(*tasks)
+    task = await begin(connections)
+    opened[1].break_(ConnectionResetError("reset"))
+    with pytest.raises(BrokenConnectionError):
+        await task
+    await begin(connections)
+    assert [len(transport.sent) for transport in opened] == [1, 2, 1]
+
+
 async def test_close_closes_idle_connections(
     connections: Connections, opened: list[Transport]
 ) -> None:

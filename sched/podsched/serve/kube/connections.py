@@ -62,6 +62,9 @@ class Connections:
             answer = await connection.exchange(request)
         except BaseException:
             connection.abort()
+            # The idle ones may be dead, too: if the server's machine is gone, or its address has
+            # moved to another, that shows only when they are used.
+            self.close()
             raise
         if connection.is_reusable:
             self._idle.append(connection)
