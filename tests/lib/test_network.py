@@ -40,7 +40,17 @@ def _can_be_reserved(port: int) -> bool:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a", "a:80", "ftp://a", "http://", "http://[::1", "http://a:none", "http://a:0"],
+    [
+        "",
+        "a",
+        "a:80",
+        "ftp://a",
+        "http://",
+        "http://[::1",
+        "http://a:none",
+        "http://a:0",
+        "http://a..b",
+    ],
 )
 def test_what_is_no_url_of_a_server_has_no_parts(text: str) -> None:
     assert http_url(text) is None

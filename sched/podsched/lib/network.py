@@ -120,7 +120,8 @@ def http_url(text: str) -> SplitResult | None:
     """Return the parts of an http or https URL; None if it has no host, or an invalid port."""
     try:
         parts = urlsplit(text)
-        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:  # Brackets without their end, or a port that is not one.
+        host = (parts.hostname or "").encode("idna")
+        valid = parts.scheme in ("http", "https") and host and parts.port != 0
+    except ValueError:  # Brackets without their end, a port or a name in DNS that is not one.
         return None
     return parts if valid else None

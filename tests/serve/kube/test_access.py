@@ -89,6 +89,12 @@ EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x"}
         ("cluster", {"server": "https://[::1"}, 'cluster.server: Invalid value: "https://[::1"'),
         ("cluster", {"server": "https://a:none"}, "must be a URL such as https://10.0.0.1:6443"),
         ("cluster", {"server": "https://a", "proxy-url": "http://p"}, "cluster.proxy-url"),
+        ("cluster", {"server": "https://api..a"}, "must be a URL such as https://10.0.0.1:6443"),
+        (
+            "cluster",
+            {"server": "https://a", "insecure-skip-tls-verify": "false"},
+            'cluster.insecure-skip-tls-verify: Invalid value: "false"',
+        ),
         ("cluster", {"server": "https://a", "certificate-authority": "no"}, "No such file"),
         ("cluster", {"server": "https://a", "certificate-authority-data": "%"}, "is not base64"),
         ("cluster", {"server": "https://a", "certificate-authority-data": "ä"}, "is not base64"),
@@ -227,6 +233,12 @@ async def test_a_plugin_that_asks_for_it_is_told_about_the_cluster(
 
 
 @pytest.mark.integration
+def test_extensions_that_are_no_list_are_none(kubeconfig: Kubeconfig) -> None:
+    kubeconfig.cluster["extensions"] = 5
+    kubeconfig.user = {"exec": {**EXEC, "provideClusterInfo": True}}
+    assert kubeconfig.read().server == "https://10.0.0.1:6443"
+
+
 async def test_a_token_that_ends_soon_is_asked_for_again(
     kubeconfig: Kubeconfig, tmp_path: Path
 ) -> None:

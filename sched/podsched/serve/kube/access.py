@@ -139,6 +139,10 @@ class _Kubeconfig:
         user = self._named("users", "user", chosen["user"]) if chosen.get("user") else {}
         if cluster.get("proxy-url"):
             raise ConfigError([invalid("cluster.proxy-url", cluster["proxy-url"], "unsupported")])
+        insecure = cluster.get("insecure-skip-tls-verify")
+        if not isinstance(insecure, bool | None):  # the text "false" must not mean true
+            path = "cluster.insecure-skip-tls-verify"
+            raise ConfigError([invalid(path, insecure, "must be true or false")])
         for key, reason in _REFUSED_OF_USER.items():
             if user.get(key):
                 raise _config_error(f"user.{key}", reason)
@@ -234,7 +238,8 @@ class _Kubeconfig:
         found = {name: cluster[name] for name in names if cluster.get(name)}
         if authority := self._pem(cluster, "cluster", "certificate-authority"):
             found["certificate-authority-data"] = base64.b64encode(authority).decode()
-        for extension in cluster.get("extensions") or ():
+        extensions = cluster.get("extensions")
+        for extension in extensions if isinstance(extensions, list) else ():
             if isinstance(extension, Mapping) and extension.get("name") == _PLUGIN_EXTENSION:
                 found["config"] = extension.get("extension")
         return found
