@@ -7,7 +7,7 @@ is free.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,6 +19,7 @@ from podsched.framework.plugin import (
     NOTHING_READ,
     CycleState,
     PreFilterResult,
+    Remedy,
     Traits,
 )
 from podsched.framework.pods import PodInfo
@@ -150,7 +151,17 @@ class VolumeRestrictions(WithoutArgs):
     """PreFilter counts the pod's ReadWriteOncePod claims in use, Filter rejects nodes by it."""
 
     name: ClassVar[str] = "VolumeRestrictions"
-    traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False, reads_labels=False)
+    traits: ClassVar[Traits] = Traits(
+        reads_pods=False,
+        reads_requests=False,
+        reads_labels=False,
+        remedies=frozenset({Remedy.PODS_ELSEWHERE}),
+    )
+
+    def concern(self, pod: PodInfo, cluster: ClusterView) -> Callable[[PodInfo], bool]:
+        """Return a function that tells whether another pod mounts one of the pod's claims."""
+        uses = self._uses(pod, cluster)
+        return lambda other: any(isinstance(use, ClaimUse) and use.counts(other) for use in uses)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the disks, and the ReadWriteOncePod claims or the name of a missing claim."""

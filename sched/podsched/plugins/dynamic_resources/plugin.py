@@ -100,7 +100,7 @@ class DynamicResources:
             reads_requests=False,
             reads_labels=False,
             projects_placed_pods=False,
-            remedies=frozenset({Remedy.DEVICES}),
+            remedies=frozenset({Remedy.DEVICES, Remedy.PODS_ELSEWHERE}),
         )
         timeout = args.filter_timeout or _LONGEST_FILTER
         most_pauses = int(min(timeout, _LONGEST_FILTER) * _PAUSES_PER_SECOND)
@@ -127,6 +127,14 @@ class DynamicResources:
             preempts=self._preempts,
         )
         self.provided_devices = CountedDevices(self._devices, self._needs, self._compile_selector)
+
+    def concern(self, pod: PodInfo, cluster: ClusterView) -> Callable[[PodInfo], bool]:
+        """Return a function that tells whether another pod names one of the pod's claims."""
+        mine = {ref.resource_claim_name for ref in pod.cls.spec.resource_claims} - {""}
+        return lambda other: (
+            other.namespace == pod.namespace
+            and any(ref.resource_claim_name in mine for ref in other.cls.spec.resource_claims)
+        )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         return self._needs.projection(pod, cluster)

@@ -20,7 +20,7 @@ from podsched.v1.scheduling_pb2 import Change
 from support.device_objects import device_class, devices, resource_claim, template, user
 from support.engine_world import container, pod
 from support.examples import examples
-from support.whatif_world import node, world
+from support.whatif_world import node, owned, world
 
 MODEL = "gpu.example.com/model"
 IS_A = 'device.attributes["gpu.example.com"].model == "a"'
@@ -137,6 +137,32 @@ def test_the_user_of_a_device_is_a_pod_that_may_be_deleted(extended: bool) -> No
     change = pods_gone(made.question(made.pending()[0]))
     assert change is not None
     assert [one.name for one in change.pods] == ["user"]
+
+
+def test_the_user_of_a_device_may_be_deleted_where_requests_do_not_fit_either() -> None:
+    made = world([node("n"), devices("n", 1), device_class(), template("one")])
+    large = {"containers": [container({"cpu": "3"})]}
+    for name in ("user", "waits"):
+        made.schedule([made.changes.submit(user(name, template="one", **large))])
+    change = pods_gone(made.question(made.pending()[0]))
+    assert change is not None
+    assert [one.name for one in change.pods] == ["user"]
+
+
+def test_only_the_users_of_a_shared_claim_are_deleted_so_that_it_can_move_to_another_node() -> None:
+    objects = [node("full"), devices("full", 1), device_class(), resource_claim("shared")]
+    fills = [owned(name, "full", cpu="1900m") for name in ("a", "b")]
+    made = world([*objects, *fills])
+    made.schedule([made.changes.submit(user("user", claim="shared"))])
+    made.changes.put_node(node("free"))
+    with made.changes.part() as changes:
+        changes.put("ResourceSlice", devices("free", 1))
+    large = {"containers": [container({"cpu": "3"})]}
+    waits = made.changes.submit(user("waits", claim="shared", **large))
+    change = pods_gone(made.question(waits))
+    assert change is not None
+    assert [one.name for one in change.pods] == ["user"]
+    assert change.examples == ["free"]
 
 
 def test_the_user_of_a_device_may_be_deleted_before_its_claim_is_written() -> None:

@@ -8,6 +8,8 @@ from podsched.ask.explain.changes.pods_gone import pods_gone
 from podsched.v1.scheduling_pb2 import Change
 from support.changes_world import World, message
 from support.plain_topology import HOSTNAME, REQUIRED, ZONE
+from support.volume_world import claim, volume
+from support.whatif_world import world
 
 
 def node(name: str, **labels: str) -> Any:
@@ -68,6 +70,21 @@ def test_a_pod_on_another_node_of_the_zone_may_be_the_one_in_the_way() -> None:
     change = found(World(manifest("waits", "4", web, affinity=apart), nodes, pods))
     assert change is not None
     assert [pod.name for pod in change.pods] == ["web-0"]
+    assert change.examples == ["free"]
+
+
+def test_the_user_of_a_claim_for_a_single_pod_is_in_the_way_on_all_nodes() -> None:
+    uses = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+    once = claim("c", volume="v", modes=("ReadWriteOncePod",))
+    bound = {"claimRef": {"name": "c", "namespace": "default", "uid": "uid-c"}}
+    storage = [once, volume("v", modes=("ReadWriteOncePod",), **bound)]
+    nodes = [node("drained"), node("free")]
+    nodes[0].spec.unschedulable = True
+    pods = [running("user", "1", on="drained", **uses), message(manifest("waits", "1", **uses))]
+    made = world([*map(message, storage), *nodes, *pods])
+    change = pods_gone(made.question(made.pending()[0]))
+    assert change is not None
+    assert change.description == "delete pod default/user on node drained"
     assert change.examples == ["free"]
 
 

@@ -131,13 +131,15 @@ def _users_gone(question: Question, rejections: Rejections) -> Change | None:
     users are gone. So all users of a node are removed, and then put back one by one, the most
     important first, as long as the pod still fits.
     """
-    rows = rejections.rows[rejections.by_none_but(question.with_remedy(Remedy.DEVICES))]
+    devices, requests = map(question.with_remedy, (Remedy.DEVICES, Remedy.REQUESTS))
+    only = set(rejections.rows[rejections.by_none_but(devices)].tolist())
+    rows = rejections.rows[rejections.by_none_but([*devices, *requests])]
     pods = question.cluster.columns.pods
     users = {
         row: [pod for pod in pods(row).values() if pod.uid in question.device_users]
         for row in rows.tolist()
     }
-    nodes = sorted((row for row, mine in users.items() if mine), key=lambda row: len(users[row]))
+    nodes = sorted(filter(users.get, users), key=lambda row: (row not in only, len(users[row])))
     found = [_least_users(question, row, users[row]) for row in nodes[:_MOST_NODES_OF_USERS]]
     best = min(filter(None, found), key=lambda one: one.worth, default=None)
     change = None if best is None else _tried(question, best)
