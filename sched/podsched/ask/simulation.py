@@ -158,6 +158,8 @@ def _read(scenario: Mapping[str, Any], cache: Cache) -> PodInfo:
     if info.group and not info.node_name and info.key not in cache.cluster.pods:
         cache.apply("Pod", None, pending)  # A group counts its members.
         info = cache.cluster.pods[info.key]
+    elif not info.node_name:
+        cache.cluster.nominator.update(None, info)
     return info
 
 

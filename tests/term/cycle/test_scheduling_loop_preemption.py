@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from podsched.api.objects import object_key
 from podsched.framework.plugin import PermitResult, PostFilterResult, PreBindPlan, Victims
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, unschedulable
@@ -130,6 +131,24 @@ async def test_a_higher_preemptor_ends_the_nomination_of_a_lower_one() -> None:
             world.cluster.delete("Pod", f"default/{name}")
         await asyncio.sleep(5)
         assert world.nodes_of("top", "high") == ["n1", ""]
+        world.check()
+
+
+async def test_a_pod_that_loses_its_nomination_to_a_higher_one_preempts_another_pod() -> None:
+    world = world_of_nodes(n1="4")
+    for name in ("v1", "v2", "v3", "v4"):
+        world.pod(name, on="n1", terminationGracePeriodSeconds=GRACE)
+    async with world.running():
+        await world.pod_and_wait("high", priority=10)
+        assert world.stored("high").status.nominated_node_name == "n1"
+        await world.pod_and_wait("top", cpu="2", priority=100)
+        # When it is tried again, its status may still have the nomination.
+        assert world.stored("high").status.nominated_node_name == "n1"
+        for victim in world.cluster.objects("Pod"):
+            if victim.metadata.HasField("deletion_timestamp"):
+                world.cluster.delete("Pod", object_key(victim))
+        await asyncio.sleep(5)
+        assert world.nodes_of("top", "high") == ["n1", "n1"]
         world.check()
 
 

@@ -224,7 +224,7 @@ class DefaultPreemption:
         if pod.cls.preemption_policy == "Never":
             return unschedulable(REASON_NEVER)
         # ``cluster`` knows a nomination before the pod's status shows it.
-        nominated_node = cluster.nominator.node_of(pod.uid) or pod.nominated_node_name
+        nominated_node = cluster.nominator.node_of(pod.uid)
         row = cluster.nodes.row_of(nominated_node) if nominated_node else None
         if row is None:
             return SUCCESS
