@@ -110,6 +110,9 @@ async def test_an_owner_is_scaled(kube: KubeClient) -> None:
     assert scale["metadata"]["creationTimestamp"] == "2023-11-14T22:13:20Z"
     of_another = {**scale, "metadata": {"name": "web", "uid": "of-a-deleted-one"}}
     assert (await kube.request("PUT", f"{sets}/web/scale", of_another)).status == 409
+    for given in ({"name": "other"}, {"name": "web", "namespace": "other"}, {}):
+        elsewhere = {**scale, "metadata": given}
+        assert (await kube.request("PUT", f"{sets}/web/scale", elsewhere)).status == 400
     scale["spec"]["replicas"] = 3
     assert (await kube.request("PUT", f"{sets}/web/scale", scale)).json["spec"] == {"replicas": 3}
     assert (await kube.get(f"{sets}/web")).json["spec"]["replicas"] == 3
@@ -169,7 +172,7 @@ async def test_scaling_needs_rights_to_the_scale(
     rights_of = world.core.authorizer.rights_of
     pipeline = Pipeline(authenticate=lambda _: identity("eve"), authorize=rights_of)
     eve = KubeClient(world.core, pipeline)
-    scale = {"kind": "Scale", "apiVersion": "autoscaling/v1", "spec": {"replicas": 2}}
+    scale = {"metadata": {"name": "web"}, "spec": {"replicas": 2}}
     read = await eve.get(f"{sets}/web/scale")
     written = await eve.request("PUT", f"{sets}/web/scale", scale)
     assert (read.status, written.status) == statuses

@@ -86,7 +86,7 @@ async def test_an_account_has_its_former_name_as_well(kube: KubeClient, field: s
 
 async def test_a_deployment_is_scaled_and_its_status_is_written(kube: KubeClient) -> None:
     created = (await kube.request("POST", DEPLOYMENTS, deployment())).json
-    scale = {"kind": "Scale", "apiVersion": "autoscaling/v1", "spec": {"replicas": 4}}
+    scale = {"metadata": {"name": "web"}, "spec": {"replicas": 4}}
     scaled = await kube.request("PUT", f"{DEPLOYMENTS}/web/scale", scale)
     assert scaled.json["status"]["selector"] == "app=web"
     created["status"] = {"observedGeneration": 2, "replicas": 4}

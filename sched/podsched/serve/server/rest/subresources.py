@@ -19,7 +19,12 @@ from podsched.serve.server.errors import ApiError
 from podsched.serve.server.mutations import only_entry
 from podsched.serve.server.pods import EVICTED
 from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, manager_of, member
-from podsched.serve.server.rest.checks import deletion_error, storage_error, uid_mismatch
+from podsched.serve.server.rest.checks import (
+    check_replacement,
+    deletion_error,
+    storage_error,
+    uid_mismatch,
+)
 from podsched.serve.server.rest.deleting import options_of
 from podsched.serve.server.rest.failures import SUCCESS, RestError, bad_request
 from podsched.serve.server.rest.large_bodies import apart, made_before, parsed_body
@@ -199,13 +204,18 @@ def _scale(entry: Entry) -> dict[str, Any]:
 def _scaled(target: Target, entry: Entry, scale: dict[str, Any]) -> AnyObject:
     """Return a copy of a workload with the replicas of a ``Scale``. Raises ApiError."""
     message: Any = entry.decode()
-    uid = str(member(scale, "metadata").get("uid") or message.metadata.uid)
-    if uid != message.metadata.uid:
-        raise uid_mismatch(target, uid, message.metadata.uid)
+    given, metadata = member(scale, "metadata"), message.metadata
+    uid = str(given.get("uid") or metadata.uid)
+    if uid != metadata.uid:
+        raise uid_mismatch(target, uid, metadata.uid)
+    metadata.name, metadata.namespace = (
+        str(given.get(field) or "") for field in ("name", "namespace")
+    )
+    metadata.resource_version = str(given.get("resourceVersion") or "")
+    check_replacement(target, message)
     wanted = member(scale, "spec").get("replicas", 0)
     if type(wanted) is not int or not 0 <= wanted < 2**31:
         found = invalid("spec.replicas", wanted, "must be greater than or equal to 0")
         raise errors.invalid_fields(entry.kind, message.metadata.name, [found])
-    message.metadata.resource_version = str(member(scale, "metadata").get("resourceVersion") or "")
     message.spec.replicas = wanted
     return message  # type: ignore[no-any-return]
