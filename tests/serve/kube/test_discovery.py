@@ -8,7 +8,7 @@ import pytest
 
 from podsched.config.errors import ConfigError
 from podsched.serve.kube.discovery import check_queue_kinds
-from support.kube_server import Answer, KubeStore, MemoryHttp
+from support.kube_server import Answer, KubeStore, MemoryHttp, refusal
 
 pytestmark = pytest.mark.looptime
 
@@ -43,3 +43,9 @@ async def test_it_waits_for_an_api_server_that_does_not_answer() -> None:
     assert not waiting.done()
     store.down = False
     await waiting
+
+
+async def test_it_waits_for_an_api_server_that_has_not_loaded_its_rights_yet() -> None:
+    store = KubeStore()
+    store.fail(refusal(403, "Forbidden", "cannot get path"), path=f"/apis/{VERSION}", times=3)
+    await check_queue_kinds(MemoryHttp(store))

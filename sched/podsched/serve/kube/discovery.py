@@ -7,7 +7,7 @@ from typing import Final
 
 from podsched.api.kinds import KINDS, QUEUE_KINDS, Kind
 from podsched.config.errors import ConfigError, forbidden
-from podsched.serve.client.errors import NotFound, Unavailable
+from podsched.serve.client.errors import ClientError, NotFound
 from podsched.serve.kube.http import KubeHttp
 from podsched.telemetry.logs import get_logger
 
@@ -35,14 +35,15 @@ async def is_served(http: KubeHttp, kind: Kind) -> bool:
 async def check_queue_kinds(http: KubeHttp) -> None:
     """Check that a cluster has the kinds of queues, and not Kueue's own kind Workload.
 
-    Waits while the API server does not answer. Raises ConfigError, ClientError.
+    Waits while the API server does not answer, or refuses to. Raises ConfigError.
     """
     version = KINDS["ClusterQueue"].api_version
     while True:
         try:
             names = await _served(http, version)
             break
-        except Unavailable as error:
+        except ClientError as error:
+            # A server that has just started refuses rights that it has not loaded yet.
             _log.warning("The API server does not answer yet", error=str(error))
         await asyncio.sleep(_ASK_AGAIN)
     if "workloads" in names:
