@@ -95,6 +95,16 @@ async def test_a_ping_is_answered_once(world: World) -> None:
     assert len(world.store.writes("PUT", "/leasecandidates/")) == 1
 
 
+async def test_a_ping_of_a_server_whose_clock_is_ahead_is_answered_once(world: World) -> None:
+    await asyncio.sleep(5)
+    spec = {**world.published["spec"], "pingTime": LATER}
+    world.store.put("leasecandidates", {**world.published, "spec": spec})
+    for _ in range(200):
+        await asyncio.sleep(0)
+    assert world.published["spec"]["renewTime"] == LATER
+    assert len(world.store.writes("PUT", "/leasecandidates/")) == 1
+
+
 async def test_a_candidate_writes_no_lease_unless_it_is_appointed(world: World) -> None:
     await asyncio.sleep(60)
     assert "leases" not in world.store.objects

@@ -95,7 +95,10 @@ class LeaseCandidate:
         except NotFound:
             await self._http.request("POST", collection, body=self._new(collection, now))
             return
-        renewed = {**candidate, "spec": {**candidate.get("spec", {}), "renewTime": now}}
+        spec = candidate.get("spec") or {}
+        # The ping has the time of the API server, whose clock may be ahead. With a time before it,
+        # the ping would remain unanswered, and each answer's event would call for another answer.
+        renewed = {**candidate, "spec": {**spec, "renewTime": max(now, spec.get("pingTime") or "")}}
         await self._http.request("PUT", path, body=renewed)
 
     def _new(self, collection: str, now: str) -> dict[str, Any]:
