@@ -300,7 +300,19 @@ def test_a_counter_made_during_a_trial_has_another_version_after_it() -> None:
     assert cache.columns.counter_version(query) != during
 
 
-def test_so_has_one_that_a_committed_inner_trial_changed_before_the_rollback() -> None:
+def test_terms_first_asked_for_during_a_trial_have_another_version_after_it() -> None:
+    cache = cache_with("n0")
+    pod = waiting(cache, "p", labels={"app": "b"}, node="n0")
+    family = LabelTerms()
+    with Trial(cache) as trial:
+        trial.remove(pod)
+        assert not cache.columns.terms_in_cluster(family)
+        during = cache.columns.terms_version(family)
+    assert cache.columns.terms_in_cluster(family)
+    assert cache.columns.terms_version(family) != during
+
+
+def test_so_has_a_counter_that_a_committed_inner_trial_changed_before_the_rollback() -> None:
     cache = cache_with("n0")
     pods = [waiting(cache, name, labels={"app": "b"}) for name in ("p", "q")]
     query = Labelled("app", "b")

@@ -137,7 +137,7 @@ class Family:
     """A family of terms in use: all terms known so far, and those that some pod has."""
 
     family: TermFamily
-    version: int = 0
+    version: int
     known: dict[Hashable, TermTotal] = field(default_factory=dict)
     present: dict[Hashable, PodQuery] = field(default_factory=dict)
 

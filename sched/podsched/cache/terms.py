@@ -53,7 +53,11 @@ class Terms:
     def _family(self, family: TermFamily) -> Family:
         found = self._families.get(family.name)
         if found is None:
-            found = self._families[family.name] = Family(family)
+            # A number of its own, as for a counter, so that no trial restores it: a trial that is
+            # open now may have other terms than those after it.
+            versions = self._table.versions
+            versions.latest += 1
+            found = self._families[family.name] = Family(family, versions.latest)
             self.reading_requests |= reads_requests(family)
             for usage in self._usages:
                 self._attach(found, usage)
