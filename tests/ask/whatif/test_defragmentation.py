@@ -139,6 +139,25 @@ def test_a_pod_that_no_moves_help_gets_none() -> None:
     assert roomed(made) is None
 
 
+def test_a_pod_that_the_moved_pods_would_keep_away_from_its_node_gets_none() -> None:
+    small = {"cpu": "2", "pods": "9"}
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "db"}},
+    }
+    objects = [
+        node("a", allocatable=LARGE, labels={"zone": "1"}),
+        node("b", allocatable=small, labels={"zone": "1"}),
+        node("c", allocatable={"cpu": "1", "pods": "9"}, labels={"zone": "2"}),
+        owned("moves", "a", "2", owner="db"),
+    ]
+    waits = owned("waits", cpu="4", owner="db", topologySpreadConstraints=[spread])
+    assert moves(roomed(world([*objects, owned("waits", cpu="4")]))) == [("moves", "a", "b")]
+    assert roomed(world([*objects, waits])) is None
+
+
 @st.composite
 def clusters(draw: st.DrawFn) -> list[Any]:
     """Nodes with pods of two applications on them, one of which has a budget."""

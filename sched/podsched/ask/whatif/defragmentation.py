@@ -220,19 +220,12 @@ def _room_on(
         without = [other for other in going if other is not pod]
         if _fits(world, waiting, name, without):
             going = without
-    for pod in going:
-        world.changes.remove(pod)
     world.changes.nominate(waiting, name)
-    [outcome] = world.schedule([waiting], preempt=False)
-    if outcome.node_name != name:
+    steps = _relocate(world, going, budgets)
+    if steps is None:
         return None
-    steps = []
-    for pod in going:
-        step = _replaced(world, pod)
-        if step is None:
-            return None
-        steps.append(step)
-    return Defragmentation(tuple(steps), node_name=name)
+    [outcome] = world.schedule([waiting], preempt=False)
+    return Defragmentation(tuple(steps), node_name=name) if outcome.node_name == name else None
 
 
 def _fits(world: World, waiting: PodInfo, name: str, going: Iterable[PodInfo]) -> bool:
