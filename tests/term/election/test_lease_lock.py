@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.term.election.elector import LeaderElector
@@ -204,6 +205,19 @@ async def test_a_conflict_is_a_lost_race_and_no_fault(world: World) -> None:
     candidate = world.add("a")
     await asyncio.sleep(10)
     assert candidate.elector.is_leader()
+
+
+async def test_a_lease_whose_namespace_is_missing_is_tried_at_leisure_and_told(
+    world: World,
+) -> None:
+    missing = refusal(404, "NotFound", 'namespaces "kube-system" not found')
+    world.store.fail(missing, method="POST", times=10**6)
+    with capture_logs() as logs:
+        world.add("a")
+        await asyncio.sleep(30)
+    claims = [line for line in logs if line["event"] == "Claiming the lock"]
+    assert 5 <= len(claims) <= 15
+    assert any("not found" in str(line.get("error")) for line in logs)
 
 
 async def test_an_event_tells_who_holds_the_lease_before_it_is_read(world: World) -> None:

@@ -186,9 +186,12 @@ class LeaseLock:
                 return None  # too old to be the current version
             try:
                 lease = await self._replace(base, _lease(record, base))
-            except (Conflict, AlreadyExists, NotFound):
+            except (Conflict, AlreadyExists):
                 return None
             except ClientError as error:
+                if base is not None and isinstance(error, NotFound):
+                    return None
+                # Of a new Lease, NotFound means that it has no namespace, which no read would show.
                 raise _translated(error) from error
             revision = self._versions.remember(lease, self._versions.next_revision())
             self._note(lease)
