@@ -18,6 +18,7 @@ from podsched.serve.client.errors import (
     Forbidden,
     NotFound,
     OutcomeUnknown,
+    ServerBug,
     Unauthorized,
     Unavailable,
     Unreadable,
@@ -132,6 +133,25 @@ async def test_a_write_to_a_server_that_is_slow_has_an_unknown_outcome(
     async with server:
         with pytest.raises(OutcomeUnknown, match="did not answer in time"):
             await client.request("POST", f"{POD}/binding", body={})
+        await client.close()
+
+
+async def test_a_redirection_is_a_refusal(clients: list[KubeHttp]) -> None:
+    async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Length: 2\r\n\r\n{}")
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(redirect, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    clients.append(client := KubeHttp(ClusterAccess(f"http://127.0.0.1:{port}")))
+    async with server:
+        with pytest.raises(ServerBug) as of_a_request:
+            await client.request("POST", f"{POD}/binding", body={})
+        with pytest.raises(ServerBug) as of_a_watch:
+            await anext(client.lines("/api/v1/pods", {"watch": "1"}))
+        assert of_a_request.value.http_status == of_a_watch.value.http_status == 302
         await client.close()
 
 

@@ -202,6 +202,7 @@ class KubeHttp:
                 timeout=timeout,
                 ssl=self._tls or True,
                 server_hostname=self.access.server_hostname or None,
+                allow_redirects=False,
             ) as response:
                 if response.status == _UNAUTHORIZED:
                     await self._headers(renew=True)  # for the next try
@@ -287,7 +288,8 @@ class KubeHttp:
             if self._observer is not None:
                 seconds = clock() - began
                 self._observer.call_tried(method, code, self._host, seconds, len(data), received)
-        if answer.status >= 400:
+        if answer.status >= 300:
+            # Redirections, too, are refusals: no API server sends them, but proxies do.
             raise error_of(answer.status, answer.body, answer.headers)
         return answer.body
 

@@ -59,7 +59,7 @@ _MAX_TEXT = 500
 
 
 def error_of(code: int, raw: bytes, headers: Mapping[str, str] | None = None) -> ClientError:
-    """Return the error for an answer with status 400 or above."""
+    """Return the error for an answer with status 300 or above."""
     try:
         status = orjson.loads(raw)
     except orjson.JSONDecodeError:
