@@ -187,6 +187,14 @@ def test_a_volume_whose_claim_is_another_of_that_name_is_released() -> None:
     assert patch_of(Round(world).sync_volume("v"))["status"] == {"phase": "Released"}
 
 
+def test_a_volume_that_a_user_gave_to_a_claim_waits_until_the_claim_has_no_other() -> None:
+    bound = claim()
+    bound.spec.volume_name = "another"
+    patch = patch_of(Round(view(bound, volume("v", name="data", uid="uid-data"))).sync_volume("v"))
+    assert patch["spec"] == {"claimRef": {"uid": None}}
+    assert patch["status"] == {"phase": "Available"}
+
+
 def test_only_volumes_that_were_provisioned_here_are_deleted() -> None:
     theirs = volume("theirs", name="data", uid="gone")
     theirs.spec.persistent_volume_reclaim_policy = "Delete"

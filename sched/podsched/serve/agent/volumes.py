@@ -16,8 +16,9 @@ the external provisioner for the simulated provisioners.
     volume                                                   decision
     no claimRef, or one without a uid                        Available
     claimRef to a claim that names it                        Bound
-    claimRef to a claim that has another volume              Available, if bound by this controller;
-                                                             deleted if provisioned, as below
+    claimRef to a claim that has another volume              Available; a claimRef of a user stays,
+                                                             without a uid; deleted if provisioned,
+                                                             as below
     claimRef to a deleted claim                              Released; or deleted, if the policy is
                                                              Delete and it was provisioned here
 
@@ -107,7 +108,7 @@ class Round:
             return []
         if self._is_deleted_after_use(volume):
             return [_deletion(volume)]
-        return [_unbound(volume)] if _has(volume, BOUND_BY_CONTROLLER) else []
+        return [_unbound(volume)]
 
     def _released(self, volume: PersistentVolume) -> list[Effect]:
         if self._is_deleted_after_use(volume):
@@ -369,10 +370,10 @@ def _deletion(volume: PersistentVolume) -> DeleteRequest:
 
 
 def _unbound(volume: PersistentVolume) -> PatchRequest:
-    """Return the patch that makes a volume available again."""
+    """Return the patch that makes a volume available again: to its claim, if a user named that."""
     patch = {
         "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}},
-        "spec": {"claimRef": None},
+        "spec": {"claimRef": None if _has(volume, BOUND_BY_CONTROLLER) else {"uid": None}},
         "status": {"phase": "Available"},
     }
     return object_patch(volume, patch)
