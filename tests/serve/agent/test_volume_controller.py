@@ -14,7 +14,10 @@ from podsched.api.objects import (
     PersistentVolumeClaim,
     object_key,
 )
+from podsched.api.reasons import StatusReason
 from podsched.serve.agent.volume_controller import VolumeController
+from podsched.serve.client import errors
+from podsched.serve.client.errors import NotFound
 from podsched.serve.client.informer import Event, EventType, Informer
 from podsched.v1.api_pb2 import BatchResult, PatchRequest
 
@@ -28,6 +31,7 @@ class Objects:
 
     def __init__(self, *objects: AnyObject) -> None:
         self.patched: list[str] = []
+        self.answer = BatchResult()
         self._objects: dict[str, dict[str, AnyObject]] = {}
         for item in objects:
             self.add(item)
@@ -42,7 +46,7 @@ class Objects:
         self, patches: Sequence[PatchRequest], *, traceparent: str = ""
     ) -> list[BatchResult]:
         self.patched += [f"{patch.name} {patch.merge_patch.decode()}" for patch in patches]
-        return [BatchResult() for _ in patches]
+        return [self.answer for _ in patches]
 
     async def create_many(self, items: Any) -> list[BatchResult]:
         raise AssertionError("nothing is provisioned")
@@ -108,3 +112,27 @@ async def test_a_claim_that_has_lost_its_volume_is_bound_again_when_the_volume_i
     await asyncio.gather(running, return_exceptions=True)
     [patch] = world.patched
     assert patch.startswith("v ") and '"claimRef"' in patch
+
+
+async def test_a_claim_whose_volume_was_deleted_before_the_write_gets_another() -> None:
+    claim = PersistentVolumeClaim()
+    claim.metadata.namespace, claim.metadata.name, claim.metadata.uid = "default", "data", "u"
+    claim.spec.storage_class_name = ""
+    small, big = PersistentVolume(), PersistentVolume()
+    for volume, size in ((small, "1Gi"), (big, "2Gi")):
+        volume.metadata.name, volume.status.phase = size.lower(), "Available"
+        volume.spec.capacity["storage"] = size
+    world = Objects(claim, small, big)
+    world.answer = errors.as_result(NotFound("it is gone", reason=StatusReason.NOT_FOUND))
+    controller = VolumeController(cast(Any, world), cast(Informer, world))
+    running = asyncio.create_task(controller.run())
+    for kind in ("PersistentVolume", "PersistentVolumeClaim"):
+        for key, item in world.objects(kind).items():
+            controller.changed(Event(EventType.ADDED, kind, key, None, item))
+    await asyncio.sleep(0.5)
+    del world.objects("PersistentVolume")["1gi"]
+    controller.changed(Event(EventType.DELETED, "PersistentVolume", "1gi", small, None))
+    await asyncio.sleep(1)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert [patch.partition(" ")[0] for patch in world.patched] == ["1gi", "2gi"]

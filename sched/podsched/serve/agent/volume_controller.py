@@ -173,25 +173,27 @@ class VolumeController:
 
     def _patched(self, _: str, patch: v1.PatchRequest, result: v1.BatchResult) -> None:
         failed = errors.of_result(result)
-        if failed is None or isinstance(failed, NotFound):
+        if failed is None:
+            return
+        self._decide_claim_of(patch)
+        if isinstance(failed, NotFound):
             return
         if not isinstance(failed, Conflict):
             _log.warning("Write failed", kind=patch.kind, name=patch.name, error=str(failed))
         key = joined_key(patch.namespace, patch.name)
-        volume = patch.kind == "PersistentVolume"
-        self._later(key, volume=volume)
-        if volume:
-            # The intended claim is unknown here, so decide on all unbound claims of the class.
-            failing = self._informer.get("PersistentVolume", key)
-            if isinstance(failing, PersistentVolume):
-                self._classes[failing.spec.storage_class_name] = None
+        self._later(key, volume=patch.kind == "PersistentVolume")
 
     def _replaced(self, earlier: v1.PatchRequest, later: v1.PatchRequest) -> v1.PatchRequest:
         """Return the later patch; decide again on the claim that the earlier one was for."""
-        claim = json.loads(earlier.merge_patch).get("spec", {}).get("claimRef")
-        if claim and earlier.merge_patch != later.merge_patch:
-            self._later(f"{claim['namespace']}/{claim['name']}", volume=False)
+        if earlier.merge_patch != later.merge_patch:
+            self._decide_claim_of(earlier)
         return later
+
+    def _decide_claim_of(self, patch: v1.PatchRequest) -> None:
+        """Decide again on the claim that a patch was to bind a volume to."""
+        claim = json.loads(patch.merge_patch).get("spec", {}).get("claimRef") or {}
+        if "name" in claim:
+            self._later(f"{claim['namespace']}/{claim['name']}", volume=False)
 
     def _created(self, _: str, volume: PersistentVolume, result: v1.BatchResult) -> None:
         failed = errors.of_result(result)

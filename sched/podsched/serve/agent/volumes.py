@@ -382,10 +382,11 @@ def _unbound(volume: PersistentVolume) -> PatchRequest:
 def _volume_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PatchRequest:
     """Return the patch that binds a volume to a claim."""
     ref, known = reference_to(claim), volume.spec.claim_ref
-    patch: dict[str, Any] = {"status": {"phase": "Bound"}}
+    shown = write(ref)
     # Fields set by a scheduler are kept (GetBindVolumeToClaim).
-    if (known.namespace, known.name, known.uid) != (ref.namespace, ref.name, ref.uid):
-        patch["spec"] = {"claimRef": write(ref)}
+    if (known.namespace, known.name, known.uid) == (ref.namespace, ref.name, ref.uid):
+        shown = {"namespace": ref.namespace, "name": ref.name}
+    patch: dict[str, Any] = {"spec": {"claimRef": shown}, "status": {"phase": "Bound"}}
     if not volume.spec.HasField("claim_ref"):
         patch["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
     return object_patch(volume, patch)
