@@ -319,6 +319,14 @@ async def test_an_object_that_is_sent_back_as_it_was_shown_is_not_written(
     assert (await kube.request("PATCH", path, shown, MERGE)).json == shown
 
 
+async def test_applying_a_spec_that_is_shown_empty_is_no_new_generation(kube: KubeClient) -> None:
+    cohorts = "/apis/kueue.x-k8s.io/v1beta2/cohorts"
+    shown = (await kube.request("POST", cohorts, {"metadata": {"name": "a"}})).json
+    config = {**shown, "metadata": {"name": "a"}}
+    applied = await kube.request("PATCH", f"{cohorts}/a?fieldManager=me", config, APPLY)
+    assert applied.json["metadata"]["generation"] == 1
+
+
 async def test_the_status_is_written_by_its_path_alone(kube: KubeClient) -> None:
     await kube.request("POST", PODS, manifest())
     patch = {"status": {"phase": "Running"}}

@@ -228,7 +228,6 @@ class Writing:
         def make(entry: Entry) -> AnyObject:
             content = change(typed(resource, patchable(resource, entry)))
             message = _patched(target, entry, content, level, warnings)
-            keep_absent(resource.kind, message, entry.message)
             return managed(resource, entry, message, manager)
 
         before = await made_before(self._core.cache, target, effort_of(kind, request.body), make)
@@ -297,6 +296,7 @@ def _patched(
     check_event(target, message, entry.message)
     message = _own_part(target, message, entry)
     set_kubelet_defaults(message, entry.message)
+    keep_absent(target.resource.kind, message, entry.message)
     return message
 
 
