@@ -27,6 +27,18 @@ TWO = {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}
             {"containers": [{"name": "b"}, {"name": "a"}]},
         ),
         (
+            "the items of the patch get its order, and the others stay before what they preceded",
+            TWO,
+            {"containers": [{"name": "b"}, {"name": "new"}]},
+            {"containers": [*TWO["containers"], {"name": "new"}]},
+        ),
+        (
+            "so do the values of a set",
+            {"finalizers": ["x/a", "x/b", "x/c"]},
+            {"finalizers": ["x/c", "x/b"]},
+            {"finalizers": ["x/a", "x/c", "x/b"]},
+        ),
+        (
             "an item is deleted by its key",
             TWO,
             {"containers": [{"name": "a", "$patch": "delete"}]},

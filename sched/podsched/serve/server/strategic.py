@@ -3,11 +3,12 @@
 Directives in a patch:
 
     "$patch": "replace" | "delete" | "merge"     in an object or an item of a list
-    "$setElementOrder/LIST": [...]               the order of the resulting list
+    "$setElementOrder/LIST": [...]               the order of the resulting list; without it, that
+                                                 of the items in the patch
     "$deleteFromPrimitiveList/LIST": [...]       values to remove from a list of strings
     "$retainKeys": [...]                         all other members of the object are removed
 
-New items precede the existing ones, as in Kubernetes. Pure.
+Pure.
 """
 
 from __future__ import annotations
@@ -124,13 +125,13 @@ def _merge_member(result: dict[str, Any], name: str, value: Any, kind: str) -> N
 
 def _merged_list(name: str, before: list[Any], items: list[Any]) -> list[Any]:
     if name in SETS and all(isinstance(item, str) for item in (*before, *items)):
-        return list(dict.fromkeys([*items, *before]))
+        return _ordered(list(dict.fromkeys([*before, *items])), items, before, None)
     key = merge_key(name, [*before, *items])
     if key is None or not all(isinstance(item, dict) for item in (*before, *items)):
         return list(_plain(items))
     if any(item.get(_DIRECTIVE) == "replace" for item in items):
         return [_plain(item) for item in items if item.get(_DIRECTIVE) != "replace"]
-    return _merged_items(before, items, key)
+    return _ordered(_merged_items(before, items, key), items, before, key)
 
 
 def _merged_items(before: list[Any], items: list[Any], key: str) -> list[Any]:
@@ -153,20 +154,26 @@ def _merged_items(before: list[Any], items: list[Any], key: str) -> list[Any]:
             kept[at] = strategic_merge(kept[at], item)
         else:
             added[found] = strategic_merge(added.get(found, {}), item)
-    return [*added.values(), *(item for item in kept if item is not None)]
+    return [*(item for item in kept if item is not None), *added.values()]
 
 
 def _set_order(result: dict[str, Any], name: str, order: Any, current: Mapping[str, Any]) -> None:
-    """Reorder a list by a directive.
+    """Reorder a list by a directive; ``current``: the object before the patch."""
+    items, before = result.get(name), current.get(name)
+    if isinstance(items, list) and isinstance(order, list):
+        known = before if isinstance(before, list) else ()
+        result[name] = _ordered(items, order, known, merge_key(name, items))
+
+
+def _ordered(
+    items: Sequence[Any], order: Sequence[Any], known: Sequence[Any], key: str | None
+) -> list[Any]:
+    """Return the items of a list in an order.
 
     The client that wrote the order does not know the items that the order leaves out. Each of
-    them stays before the items that it precedes in ``current``, the object before the patch; as
+    them stays before the items that it precedes in ``known``, the list before the patch; as
     mergeSortedSlice of k8s.io/apimachinery/pkg/util/strategicpatch.
     """
-    items = result.get(name)
-    if not isinstance(items, list) or not isinstance(order, list):
-        return
-    key = merge_key(name, items)
 
     def key_of(item: Any) -> Any:
         return _hashable(item.get(key) if isinstance(item, dict) else item)
@@ -174,9 +181,7 @@ def _set_order(result: dict[str, Any], name: str, order: Any, current: Mapping[s
     wanted = {key_of(item): place for place, item in enumerate(order)}
     named = sorted((i for i in items if key_of(i) in wanted), key=lambda i: wanted[key_of(i)])
     others = deque(item for item in items if key_of(item) not in wanted)
-    known = current.get(name)
-    listed = known if isinstance(known, list) else ()
-    before = {key_of(item): place for place, item in enumerate(listed)}
+    before = {key_of(item): place for place, item in enumerate(known)}
     ordered = []
     for item in named:
         # A new item has no place to compare with: the next known one decides.
@@ -184,7 +189,7 @@ def _set_order(result: dict[str, Any], name: str, order: Any, current: Mapping[s
         while others and before.get(key_of(others[0]), place) < place:
             ordered.append(others.popleft())
         ordered.append(item)
-    result[name] = [*ordered, *others]
+    return [*ordered, *others]
 
 
 def _delete_values(result: dict[str, Any], name: str, values: Any) -> None:
