@@ -38,12 +38,18 @@ validate_node_status = validate_node
 
 def validate_node_update(at: Place, new: o.Node, old: o.Node) -> None:
     """Check that addresses and providers stay once they are set."""
-    if old.spec.pod_cidr and new.spec.pod_cidr != old.spec.pod_cidr:
+    first = old.spec.pod_cidr
+    if (first and new.spec.pod_cidr != first) or _pod_cidrs(old) not in ([], _pod_cidrs(new)):
         reason = 'node updates may not change podCIDR except from "" to valid'
         at("spec.podCIDRs").forbidden(reason)
     if old.spec.provider_id and new.spec.provider_id != old.spec.provider_id:
         reason = 'node updates may not change providerID except from "" to valid'
         at("spec.providerID").forbidden(reason)
+
+
+def _pod_cidrs(node: o.Node) -> list[str]:
+    """Return the networks of a node's pods, which may be set by their first one alone."""
+    return [*node.spec.pod_cidrs] or [node.spec.pod_cidr] * bool(node.spec.pod_cidr)
 
 
 def validate_runtime_class(at: Place, item: o.RuntimeClass) -> None:
