@@ -118,6 +118,13 @@ async def test_an_owner_is_scaled(kube: KubeClient) -> None:
     assert (await kube.get(f"{sets}/web")).json["spec"]["replicas"] == 3
 
 
+async def test_a_scale_cannot_be_applied(kube: KubeClient) -> None:
+    """Taken for another patch, it would take replicas over from who has applied them."""
+    path = "/apis/apps/v1/namespaces/default/replicasets/web/scale?fieldManager=me"
+    apply = {"content-type": "application/apply-patch+yaml"}
+    assert (await kube.request("PATCH", path, {"spec": {"replicas": 5}}, apply)).status == 415
+
+
 async def test_who_scales_takes_the_replicas_over_from_who_has_applied_them(
     kube: KubeClient,
 ) -> None:

@@ -30,7 +30,7 @@ from podsched.serve.server.rest.failures import SUCCESS, RestError, bad_request
 from podsched.serve.server.rest.large_bodies import apart, made_before, parsed_body
 from podsched.serve.server.rest.managers import Manager, managed
 from podsched.serve.server.rest.messages import Answer, Request, encode
-from podsched.serve.server.rest.patches import effort_of, patch_type, patched_content
+from podsched.serve.server.rest.patches import APPLY, effort_of, patch_type, patched_content
 from podsched.serve.server.rest.routes import Target
 from podsched.serve.server.rewriting import Rewrite
 from podsched.v1 import api_pb2 as v1
@@ -125,6 +125,9 @@ class Subresources:
         raw, effort = request.body, len(request.body)
         if target.verb == "patch":
             media = patch_type(request)
+            if media == APPLY:
+                # As a strategic merge patch it would take over what others have applied.
+                raise RestError(415, "UnsupportedMediaType", "a Scale cannot be applied", {})
             effort = effort_of(media, raw)
             change = await apart(len(raw), patched_content, media, raw, "Scale")
         else:
