@@ -58,6 +58,10 @@ class LiveColumns:
         return self.node_table.nodes.version
 
     @property
+    def node_changes(self) -> int:
+        return self.node_table.changes
+
+    @property
     def position(self) -> int:
         # ``Journal.position`` inlined: it is read ten times per decision.
         journal = self.journal

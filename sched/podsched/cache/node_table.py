@@ -69,6 +69,8 @@ class NodeTable:
         self.topology = Version()
         #: Changes on every change of a node that any plugin can see (not on heartbeats).
         self.nodes = Version()
+        #: How often that has changed; a rolled back trial leaves it higher.
+        self.changes = 0
         self._rows: list[_Row | None] = [None] * size
         #: Rows without a node, the lowest last: ``pop`` gives rows in ascending order.
         self.free_rows = list(range(size - 1, -1, -1))
@@ -167,6 +169,7 @@ class NodeTable:
         # Also after a mere heartbeat: ``node`` returns the latest object.
         known.node = node
         if changed:
+            self.changes += 1
             self._versions.change(self.nodes)
             self._versions.change(known)
         return changed
@@ -231,6 +234,7 @@ class NodeTable:
         else:
             self.free_rows.append(row)
         self._live_rows = self._ordered_rows = None
+        self.changes += 1
         self._versions.change(self.topology)
         self._versions.change(self.nodes)
 

@@ -160,6 +160,13 @@ class JournaledColumns(NodeColumns, ChangedRows, Protocol):
         """A number that changes on every change of a node that a plugin can see."""
 
     @property
+    def node_changes(self) -> int:
+        """The number of these changes, and of those that undid them: it never returns.
+
+        For results that are written in place, also in a trial.
+        """
+
+    @property
     def ordered_rows(self) -> Rows:
         """The rows that have a node, in the order in which a sample of nodes is searched."""
 

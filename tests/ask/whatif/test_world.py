@@ -243,3 +243,16 @@ def test_a_copy_is_freed_after_its_last_question(minimum: int) -> None:
     del copied
     gc.collect()
     assert gone() is None
+
+
+def test_what_one_class_reads_of_a_node_in_a_trial_is_not_what_another_reads_after_it() -> None:
+    cordoned = node("cordoned", unschedulable=True)
+    made = world([node("n"), cordoned, owned("small"), owned("large", cpu="2")])
+    large, small = made.pending()
+    for waiting in (large, small):
+        assert len(made.evaluation(waiting).feasible_rows) == 1
+    with made.changes.trial():
+        made.changes.cordon("n")
+        assert not len(made.evaluation(small).feasible_rows)
+    assert len(made.evaluation(large).feasible_rows) == 1
+    assert made.schedule([large])[0].node_name == "n"

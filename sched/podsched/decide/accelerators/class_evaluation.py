@@ -101,7 +101,7 @@ class ClassEvaluation:
         self._pending: PendingEvaluation | None = None
         #: The position in the columns' journal up to which rows are current, and the Node version.
         self._position = 0
-        self._nodes_version: int | None = None
+        self._node_changes: int | None = None
 
     def continue_from(self, other: ClassEvaluation) -> bool:
         """Start from another class's evaluation, if most projections are equal.
@@ -135,7 +135,7 @@ class ClassEvaluation:
         self.feasibility.continue_from(other.feasibility, different)
         self.scores.continue_from(other.scores, different)
         self._phase, self._position = Phase.CURRENT, other._position
-        self._nodes_version = other._nodes_version
+        self._node_changes = other._node_changes
         return True
 
     # ------------------------------------------------------------------ reading
@@ -222,7 +222,7 @@ class ClassEvaluation:
         PreFilter.
         """
         current = self._phase is Phase.CURRENT
-        if not current or self._nodes_version != self.cluster.version("Node"):
+        if not current or self._node_changes != self.cluster.nodes.node_changes:
             return NOTHING_SETTLED
         # A stale plugin's verdicts are of earlier inputs.
         return self.feasibility.admitted_by(rows) - self.inputs.stale
@@ -248,7 +248,7 @@ class ClassEvaluation:
 
     def _scope(self) -> RefreshScope:
         """Return what changed in the columns since the last refresh."""
-        nodes, version = self.cluster.nodes, self.cluster.version("Node")
+        nodes, version = self.cluster.nodes, self.cluster.nodes.node_changes
         # Rows that were excluded before have no verdicts.
         if self.pre_filtered.node_names != self.feasibility.node_names:
             self._enter(Phase.STALE)
@@ -259,9 +259,9 @@ class ClassEvaluation:
             self._reset()
             candidates = self.feasibility.candidates()
         else:
-            same_nodes = version == self._nodes_version
+            same_nodes = version == self._node_changes
             candidates = self.feasibility.update_candidates(changed, same_nodes=same_nodes)
-        self._position, self._nodes_version = nodes.position, version
+        self._position, self._node_changes = nodes.position, version
         # Set before the plugins run: if one fails, ``refresh`` goes back to STALE.
         self._enter(Phase.CURRENT)
         return RefreshScope(changed, candidates, self.inputs.stale, same_nodes)

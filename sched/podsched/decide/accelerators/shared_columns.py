@@ -53,11 +53,11 @@ AskScore = Callable[[Rows | None], Scores]
 
 @dataclass(slots=True)
 class _Kept:
-    """A column, and its state: inputs, position in the journal, Node version."""
+    """A column, and its state: inputs, position in the journal, changes of nodes."""
 
     inputs: Hashable
     position: int
-    nodes_version: int
+    node_changes: int
     size: int
     filter: FilterColumn | None = None
     raw: Scores | None = None
@@ -170,7 +170,7 @@ class SharedColumns:
 
     def _to_ask(self, kept: _Kept, *, only_nodes: bool) -> Rows:
         """Return the rows on which the plugin has to run again: those that changed since."""
-        if only_nodes and kept.nodes_version == self._cluster.version("Node"):
+        if only_nodes and kept.node_changes == self._cluster.nodes.node_changes:
             return NO_ROWS
         changed = self._cluster.nodes.changed_since(kept.position)
         assert changed is not None
@@ -178,7 +178,7 @@ class SharedColumns:
 
     def _mark_current(self, kept: _Kept) -> None:
         kept.position = self._cluster.nodes.position
-        kept.nodes_version = self._cluster.version("Node")
+        kept.node_changes = self._cluster.nodes.node_changes
 
     def _keep(
         self,
@@ -188,8 +188,9 @@ class SharedColumns:
         raw: Scores | None = None,
     ) -> None:
         """Keep a column for other classes; drop the least recently used ones above the limit."""
-        nodes, version = self._cluster.nodes, self._cluster.version("Node")
-        self._kept[key] = _Kept(inputs, nodes.position, version, nodes.size, filtered, raw)
+        nodes = self._cluster.nodes
+        state = nodes.position, nodes.node_changes, nodes.size
+        self._kept[key] = _Kept(inputs, *state, filtered, raw)
         self._kept.move_to_end(key)
         limit = max(MIN_COLUMNS, MAX_BYTES // (8 * nodes.size + 1))
         while len(self._kept) > limit:
