@@ -17,8 +17,8 @@ BOUNDS = {
     "podsched.decide.decider": (32, 4_670),
     "podsched.decide.accelerators.class_evaluation": (32, 5_810),
     "podsched.decide.accelerated": (57, 10_050),
-    "podsched.decide.pod_group": (62, 11_270),
-    "podsched.term.cycle.scheduling_cycle": (167, 26_200),
+    "podsched.decide.pod_group": (62, 11_300),
+    "podsched.term.cycle.scheduling_cycle": (167, 26_300),
 }
 
 
