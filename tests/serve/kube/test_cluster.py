@@ -113,6 +113,14 @@ async def test_a_binding_stays_in_doubt_while_the_server_cannot_be_reached_again
     assert (result.reason, result.message) == ("OUTCOME_UNKNOWN", "cannot connect")
 
 
+@pytest.mark.parametrize("code", [401, 403, 500])
+async def test_a_binding_stays_in_doubt_if_the_next_try_is_refused(world: World, code: int) -> None:
+    world.store.fail(LOST, path="/binding")
+    world.store.fail(refusal(code, "", "no"), path="/binding", times=2)
+    (result,) = await world.bind(world.binding())
+    assert (result.reason, result.message) == ("OUTCOME_UNKNOWN", "no")
+
+
 async def test_a_binding_stays_in_doubt_if_the_pod_of_its_conflict_cannot_be_read(
     world: World,
 ) -> None:
@@ -120,6 +128,11 @@ async def test_a_binding_stays_in_doubt_if_the_pod_of_its_conflict_cannot_be_rea
     await world.bind(world.binding())
     world.store.fail(LOST, path="/binding")
     world.store.fail(refusal(503, "ServiceUnavailable", "no etcd"), method="GET", times=100)
+    (result,) = await world.bind(world.binding())
+    assert result.reason == "OUTCOME_UNKNOWN"
+    world.store.allow()
+    world.store.fail(LOST, path="/binding")
+    world.store.fail(refusal(500, "", "etcdserver: no leader"), method="GET", times=100)
     (result,) = await world.bind(world.binding())
     assert result.reason == "OUTCOME_UNKNOWN"
 

@@ -199,6 +199,17 @@ async def test_a_binding_of_unknown_outcome_is_repeated_until_the_store_answers(
     assert not world.failed
 
 
+@pytest.mark.parametrize("code", [7, 13])
+async def test_a_binding_in_doubt_is_repeated_if_an_answer_tells_nothing_of_it(
+    world: World, code: int
+) -> None:
+    """Of an API server that refuses all that it has no roles for yet, or that has a bug."""
+    world.api.answer = answered(UNKNOWN, api_pb2.BatchResult(code=code, message="no"))
+    world.submit("a")
+    await asyncio.sleep(5)
+    assert (world.names, world.failed) == (["a"], {})
+
+
 async def test_a_binding_in_doubt_fails_when_the_store_says_so(world: World) -> None:
     world.api.answer = answered(UNKNOWN, GONE)
     world.submit("a")

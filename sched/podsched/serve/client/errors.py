@@ -198,6 +198,14 @@ def of_result(result: BatchResult) -> ClientError | None:
     )
 
 
+def tells_nothing(error: ClientError | None) -> bool:
+    """Return whether an error tells nothing of an earlier attempt, which may have been executed.
+
+    An API server that has just started refuses rights that it has not loaded yet.
+    """
+    return isinstance(error, Unavailable | Forbidden | ServerBug)
+
+
 def in_doubt(error: ClientError) -> ClientError:
     """Return the last error of a call of which an earlier attempt had an unknown outcome."""
     if not isinstance(error, Unavailable):

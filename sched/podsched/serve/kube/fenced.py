@@ -32,7 +32,6 @@ _REASONS: Final[Sequence[tuple[type[ClientError], StatusReason]]] = (
     (errors.DisruptionBudget, StatusReason.DISRUPTION_BUDGET),
     (errors.PreconditionFailed, StatusReason.PRECONDITION_FAILED),
     (errors.Conflict, StatusReason.CONFLICT),
-    (errors.OutcomeUnknown, StatusReason.OUTCOME_UNKNOWN),
 )
 
 
@@ -81,6 +80,8 @@ async def each(
 def _failed(error: ClientError) -> v1.BatchResult:
     result = as_result(error)
     result.reason = next((reason for cls, reason in _REASONS if isinstance(error, cls)), "")
+    if error.outcome_unknown and errors.tells_nothing(error):
+        result.reason = StatusReason.OUTCOME_UNKNOWN
     if isinstance(error, FenceLost):
         result.code = StatusCode.FAILED_PRECONDITION
     return result

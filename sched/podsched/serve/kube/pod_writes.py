@@ -47,7 +47,7 @@ class PodWrites:
         path = of_object(_POD, wanted.name, wanted.namespace)
         try:
             pod = read_object(_POD, await self._http.request("GET", path))
-        except errors.Unavailable as error:
+        except errors.ClientError as error:
             if conflict.outcome_unknown:
                 # It may be with this binding, whose first answer was lost.
                 raise errors.in_doubt(error) from error

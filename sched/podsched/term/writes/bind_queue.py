@@ -28,7 +28,7 @@ from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Status, error
 from podsched.lib.tasks import TaskSet
-from podsched.serve.client.errors import ClientError, Unavailable, of_result
+from podsched.serve.client.errors import ClientError, Unavailable, of_result, tells_nothing
 from podsched.serve.client.outbox import Outbox
 from podsched.term.writes.gathering import Gathering
 from podsched.v1 import api_pb2
@@ -272,8 +272,7 @@ class BindQueue:
         uid = assignment.pod.uid
         if failure is not None and failure.outcome_unknown:
             self._doubtful.add(uid)
-        # An answer that the store is unavailable says nothing of the call before.
-        if uid not in self._doubtful or not isinstance(failure, Unavailable):
+        if uid not in self._doubtful or not tells_nothing(failure):
             return False
         self._send_again(assignment)
         return True
