@@ -320,15 +320,19 @@ def test_hundreds_of_orphans_are_adopted_before_any_pod_is_made(world: Controlle
     assert len(world.events) == 1
 
 
-def test_a_pod_whose_labels_change_is_released_and_replaced(world: ControllerWorld) -> None:
+@pytest.mark.parametrize(("phase", "owners"), [("Running", [0, 1]), ("Failed", [1, 1])])
+def test_a_pod_whose_labels_change_is_replaced_and_released_unless_it_has_ended(
+    world: ControllerWorld, phase: str, owners: list[int]
+) -> None:
     world.put(replica_set(replicas=1))
     world.wait(2)
     changed = Pod()
     changed.CopyFrom(pods(world)[0])
     changed.metadata.labels["app"] = "debug"
+    changed.status.phase = phase
     world.put(changed)
     world.wait(2)
-    assert sorted(map(len, map(controlled, pods(world)))) == [0, 1]
+    assert sorted(map(len, map(controlled, pods(world)))) == owners
 
 
 def test_one_that_is_being_deleted_makes_no_pods(world: ControllerWorld) -> None:

@@ -51,14 +51,16 @@ class PodAdoption:
             pod = find(self._pods.objects, Pod, pod_key)
             if pod is None or not _is_free(pod):
                 continue
-            # A Job counts pods that have finished, too; a ReplicaSet replaces them.
+            # A Job counts pods that have finished, too; a ReplicaSet replaces and keeps them.
             is_wanted = bool(finalizer) or not is_finished(pod)
             if is_wanted and self._pods.may_adopt(key, pod_key, pod):
                 self._adopt(pod_key, pod, owner, finalizer)
         strangers = [
             pod
             for pod in owned.pods.others.values()
-            if not pod.matches and not pod.is_deleting and pod.uid not in owned.releasing
+            if not pod.matches
+            and (pod.is_active or (finalizer and not pod.is_deleting))
+            and pod.uid not in owned.releasing
         ]
         for record in strangers[:MOST_AT_ONCE]:
             pod = find(self._pods.objects, Pod, record.key)
