@@ -166,3 +166,17 @@ def test_members_of_a_group_share_the_claim_that_the_group_has() -> None:
     assert len(in_use(made)) == 1
     [claim] = made.cluster.list("ResourceClaim")
     assert [consumer.name for consumer in claim.status.reserved_for] == ["train"]
+
+
+def test_devices_that_a_trial_gave_to_a_pod_are_free_after_it_although_a_node_changed_there() -> (
+    None
+):
+    resource = "example.com/gpu"
+    both = {"containers": [container({"cpu": "1", resource: "1"})]}
+    objects = [device_class(resource=resource), resource_claim("mine")]
+    made = world([node("a"), node("b"), devices("b", 2), *objects])
+    waits = made.changes.submit(user("p", claim="mine", **both))
+    with made.changes.trial():
+        assert made.schedule([waits])[0].node_name == "b"
+        made.changes.cordon("a")
+    assert made.schedule([waits])[0].node_name == "b"

@@ -225,6 +225,8 @@ class DynamicResources:
         without free devices.
         """
         needs: PodNeeds = state.data[self.name]
+        # PreFilter may have been before a trial, whose devices in use it would then find.
+        self._devices.in_use(self._handle.cluster)
         verdicts = Verdicter(len(rows))
         # Arrays over rows, such as ``needs.variant``, have cells for the rows of the cluster.
         base = rows_of_base(nodes, rows)
