@@ -148,6 +148,7 @@ class _Rounds:
         self._system, self._direct = system, direct
         self._load, self._pods = load, pods
         self._chance = random.Random(SEED)
+        self._actors = self._count_actors()
 
     async def run(
         self, load: FailoverLoad, kinds: Mapping[str, Kind], progress: Progress
@@ -193,7 +194,7 @@ class _Rounds:
         return bool(waits) and len(waits) == len(during), waits
 
     async def _wait_until_healthy(self) -> None:
-        """Wait until every process is ready, a replica leads, and Ray has actors, if it is used."""
+        """Wait until every process is ready, a replica leads, and Ray has its actors again."""
         processes = self._system.cluster.processes
         await asyncio.gather(*(process.wait_ready() for process in processes))
         deadline = time.monotonic() + SETTLE * 60
@@ -203,15 +204,15 @@ class _Rounds:
                     self._system.etcd.pid(index)  # LookupError: it does not run
                 lease = await self._direct.get(*LOCK)
                 assert isinstance(lease, Lease)
-                if lease.spec.holder_identity and self._has_actors():
+                if lease.spec.holder_identity and self._count_actors() >= self._actors:
                     self._system.leader_identity = lease.spec.holder_identity
                     return
             await asyncio.sleep(0.1)
-        raise TimeoutError("no replica leads, or Ray has no actors")
+        raise TimeoutError("no replica leads, or Ray lacks actors")
 
-    def _has_actors(self) -> bool:
+    def _count_actors(self) -> int:
         ray = self._system.cluster.ray
-        return ray is None or (ray.pid is not None and bool(ray_actors(ray.pid)))
+        return 0 if ray is None or ray.pid is None else len(ray_actors(ray.pid))
 
     async def _delete_pods(self) -> None:
         """Delete the pods of the round, again if no server answers."""
