@@ -87,8 +87,7 @@ class CounterTable:
 
     def create(self, query: PodQuery) -> PodCounter:
         """Add the counter of a query, with a new version; it is 0 on all rows."""
-        self.versions.latest += 1
-        counter = self.of[query] = PodCounter(query, self.size, self.versions.latest)
+        counter = self.of[query] = PodCounter(query, self.size, self.versions.new())
         return counter
 
     def grow(self, size: int) -> None:

@@ -55,9 +55,7 @@ class Terms:
         if found is None:
             # A number of its own, as for a counter, so that no trial restores it: a trial that is
             # open now may have other terms than those after it.
-            versions = self._table.versions
-            versions.latest += 1
-            found = self._families[family.name] = Family(family, versions.latest)
+            found = self._families[family.name] = Family(family, self._table.versions.new())
             self.reading_requests |= reads_requests(family)
             for usage in self._usages:
                 self._attach(found, usage)

@@ -92,6 +92,11 @@ class Versions:
         #: The saved versions of the innermost open trial; None while no trial is open.
         self.saved: SavedVersions | None = None
 
+    def new(self) -> int:
+        """Return a version that nothing had before, and that no trial restores."""
+        self.latest += 1
+        return self.latest
+
     def change(self, one: Versioned) -> None:
         """Give a changing object a new version."""
         self.latest += 1

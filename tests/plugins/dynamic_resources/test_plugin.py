@@ -329,16 +329,22 @@ def lose_patches_of(world: Cluster, name: str) -> None:
     world.cluster.patch_many = patched  # type: ignore[method-assign]
 
 
-async def test_a_patch_without_an_answer_keeps_its_devices_only_for_a_while(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """However often its pod is tried again, if no other patch is sent."""
+async def a_cluster_in_doubt(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """A device that two claims want; no patch of the first, which a pod uses, is answered."""
     monkeypatch.setattr(registry, "time", SimpleNamespace(time=asyncio.get_running_loop().time))
     world = await a_cluster(n1=["d0"])
     world.claim("a")
     world.claim("b")
     lose_patches_of(world, "a")
     world.user("pa", "a")
+    return world
+
+
+async def test_a_patch_without_an_answer_keeps_its_devices_only_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However often its pod is tried again, if no other patch is sent."""
+    world = await a_cluster_in_doubt(monkeypatch)
     async with world.running(seconds=0.2):
         world.script.on_reserve = lambda pod: error("no") if pod.name == "pa" else SUCCESS
         await asyncio.sleep(2 * reservation.DOUBT)
@@ -350,12 +356,7 @@ async def test_a_patch_without_an_answer_keeps_its_devices_only_for_a_while(
 async def test_a_pod_that_lacks_a_device_in_doubt_is_woken_once_it_is_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(registry, "time", SimpleNamespace(time=asyncio.get_running_loop().time))
-    world = await a_cluster(n1=["d0"])
-    world.claim("a")
-    world.claim("b")
-    lose_patches_of(world, "a")
-    world.user("pa", "a")
+    world = await a_cluster_in_doubt(monkeypatch)
     async with world.running(seconds=0.2):
         world.cluster.delete("Pod", "default/pa")
         world.user("pb", "b")
