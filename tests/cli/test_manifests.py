@@ -59,3 +59,14 @@ def test_a_url_is_not_taken_for_a_file(sched: Commands) -> None:
     assert done.code == 2
     said = "not a file: use curl -fsSL URL | sched ... -f -"
     assert done.errors == [f"error: https://example.com/web.yaml: {said}"]
+
+
+@pytest.mark.parametrize("command", ["apply", "create", "delete"])
+def test_an_empty_name_does_not_mean_the_current_directory(
+    sched: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """It is that of a variable which a script has not set."""
+    (tmp_path / "pod.yaml").write_text("{apiVersion: v1, kind: Pod, metadata: {name: web}}")
+    monkeypatch.chdir(tmp_path)
+    done = sched(command, "-f", "", "--server", "127.0.0.1:1")
+    assert (done.code, done.errors) == (2, ['error: "" is not the name of a file'])

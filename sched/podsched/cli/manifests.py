@@ -45,6 +45,9 @@ def _texts(filenames: Iterable[str], *, recursive: bool) -> Iterator[tuple[str, 
         if filename == "-":
             yield STANDARD_INPUT, text_in(STANDARD_INPUT, sys.stdin.buffer)
             continue
+        if not filename:
+            # An unset variable of a script must not name the current directory.
+            fail('"" is not the name of a file', USAGE)
         if filename.startswith(("http://", "https://")):
             fail(f"{filename}: not a file: use curl -fsSL URL | sched ... -f -", USAGE)
         for file in _files(Path(filename), recursive=recursive):
