@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import Deployment, Pod
+from podsched.api.objects import Deployment, PersistentVolumeClaim, Pod
 from podsched.cli.targets import Target
 from podsched.cli.wait import parse_state, wait_for, wait_for_all
 from podsched.testing.fake_cluster import FakeCluster
@@ -58,6 +58,13 @@ def test_a_condition_of_an_older_spec_does_not_count() -> None:
     assert not reached(deployment)
     deployment.status.observed_generation = 2
     assert reached(deployment)
+
+
+def test_a_condition_without_a_schema_counts() -> None:
+    claim = PersistentVolumeClaim()
+    claim.status.conditions.add().update({"type": "Resizing", "status": "True"})
+    assert parse_state("condition=resizing")(claim)
+    assert not parse_state("condition=Resizing=False")(claim)
 
 
 def test_an_object_is_deleted_although_another_has_its_name_already() -> None:

@@ -63,14 +63,14 @@ def _deleted(uids: set[str]) -> Reached:
 
 
 def _condition(name: str, status: str) -> Reached:
-    wanted = (name.lower(), status.lower())
+    wanted = {"type": name.lower(), "status": status.lower()}
 
-    def reached(obj: Any) -> bool:
-        state = getattr(obj, "status", None)
-        if 0 < getattr(state, "observed_generation", 0) < obj.metadata.generation:
+    def reached(obj: AnyObject | None) -> bool:
+        state: Any = to_manifest(obj).get("status", {}) if obj else {}
+        if obj and 0 < state.get("observedGeneration", 0) < obj.metadata.generation:
             return False  # The status belongs to an older spec.
-        conditions = getattr(state, "conditions", ())
-        return any((c.type.lower(), c.status.lower()) == wanted for c in conditions)
+        conditions = state.get("conditions", ())
+        return any(all(str(c.get(k, "")).lower() == wanted[k] for k in wanted) for c in conditions)
 
     return reached
 
