@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import Deployment, PersistentVolumeClaim, Pod
+from podsched.api.objects import ClusterQueue, Deployment, PersistentVolumeClaim, Pod
 from podsched.cli.targets import Target
 from podsched.cli.wait import parse_state, wait_for, wait_for_all
 from podsched.testing.fake_cluster import FakeCluster
@@ -58,6 +58,16 @@ def test_a_condition_of_an_older_spec_does_not_count() -> None:
     assert not reached(deployment)
     deployment.status.observed_generation = 2
     assert reached(deployment)
+
+
+def test_a_condition_that_says_itself_that_its_spec_is_older_does_not_count() -> None:
+    queue = ClusterQueue()
+    active = queue.status.conditions.add(type="Active", status="True", observed_generation=1)
+    queue.metadata.generation = 2
+    reached = parse_state("condition=Active")
+    assert not reached(queue)
+    active.observed_generation = 2
+    assert reached(queue)
 
 
 def test_a_condition_without_a_schema_counts() -> None:

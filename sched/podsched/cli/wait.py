@@ -66,11 +66,15 @@ def _condition(name: str, status: str) -> Reached:
     wanted = {"type": name.lower(), "status": status.lower()}
 
     def reached(obj: AnyObject | None) -> bool:
-        state: Any = to_manifest(obj).get("status", {}) if obj else {}
-        if obj and 0 < state.get("observedGeneration", 0) < obj.metadata.generation:
-            return False  # The status belongs to an older spec.
-        conditions = state.get("conditions", ())
-        return any(all(str(c.get(k, "")).lower() == wanted[k] for k in wanted) for c in conditions)
+        if obj is None:
+            return False
+        state: Any = to_manifest(obj).get("status", {})
+        for condition in state.get("conditions", ()):
+            if all(str(condition.get(key, "")).lower() == wanted[key] for key in wanted):
+                # An older spec than the present one may be what it is about.
+                of = condition.get("observedGeneration") or state.get("observedGeneration")
+                return not of or bool(of >= obj.metadata.generation)
+        return False
 
     return reached
 
