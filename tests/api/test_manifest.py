@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -129,6 +130,15 @@ def test_lists_are_opened_and_empty_documents_left_out() -> None:
 def test_text_that_is_no_manifest_is_refused(text: str) -> None:
     with pytest.raises(ManifestError):
         load_documents(text)
+
+
+def test_json_may_have_a_character_as_a_surrogate_pair() -> None:
+    """So Python's ``json`` writes it; libyaml refuses it."""
+    document = {"a": "\U0001f680\U0001f680", "b": r"\ud83d\ude80 \\\ud83d\ude80"}
+    assert load_documents(json.dumps(document)) == [document]
+    assert load_documents(r"{a: '\ud83d\ude80'}") == [{"a": r"\ud83d\ude80"}]
+    with pytest.raises(ManifestError):
+        load_documents(r'{"a": "\ud83d"}')
 
 
 def _bomb(levels: int) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -135,6 +136,7 @@ def load_documents(
     most_events: keys and values that it may have; maps and lists count twice.
     Raises ManifestError, also for text that is nested too deeply or unfolds to too much.
     """
+    text = _without_pairs(text)
     try:
         _check_structure(text, most_events)
         with _without_collection():
@@ -149,6 +151,26 @@ def load_documents(
     for number, document in enumerate(loaded, start=1):
         documents.extend(_opened(document, f"document {number}", as_written=as_written))
     return documents
+
+
+#: JSON's escape of a character beyond 16 bits, after escaped backslashes.
+_PAIR = re.compile(
+    r"(?<!\\)((?:\\\\)*)(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+)
+
+
+def _without_pairs(text: str | bytes) -> str | bytes:
+    """Return JSON with characters in place of surrogate pairs, which libyaml refuses.
+
+    Other text is returned as it is: there they may be no escapes.
+    """
+    if isinstance(text, bytes) or not _PAIR.search(text):
+        return text
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return _PAIR.sub(lambda found: found[1] + json.loads(f'"{found[2]}"'), text)
 
 
 def _is_tab(text: str | bytes, mark: Any) -> bool:
