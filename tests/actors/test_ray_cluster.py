@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from types import SimpleNamespace
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
@@ -30,3 +31,19 @@ async def test_the_log_tells_that_joining_took_too_long(monkeypatch: pytest.Monk
 
 async def test_a_cluster_joined_through_a_ray_client_is_not_taken_for_lost() -> None:
     assert await ray_cluster._is_open("ray://127.0.0.1:10001")
+
+
+async def test_a_node_that_has_ended_is_noticed_though_a_new_head_has_the_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A standby calls nothing that would fail, so it would only notice once it leads."""
+    cluster = ray_cluster.RayCluster("head:6379", 1.0, Mock())
+    cluster._raylet = "/session_1/sockets/raylet"
+    cluster.joined.set()
+    monkeypatch.setattr(ray_cluster, "WATCH_PERIOD", 0.0)
+    monkeypatch.setattr(ray_cluster, "_is_open", AsyncMock(return_value=True))
+    found = Mock(side_effect=[{cluster._raylet}, None, frozenset()])
+    monkeypatch.setattr(ray_cluster, "raylet_sockets", found)
+    async with asyncio.timeout(5.0):
+        await cluster._watch()
+    assert found.call_count == 3

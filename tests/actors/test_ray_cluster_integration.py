@@ -156,6 +156,7 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(
             # The whole cluster dies: local at once, no thread polls the head, and back with it.
             with monkeypatch.context() as patch:
                 patch.setattr(ray_cluster, "MISSED_PROBES", 10**9)
+                patch.setattr(RayCluster, "_node_runs", lambda _: True)
                 await local.kill()
                 await eventually("Ray's thread ends before it is left", lambda: not polls_head())
             await agree(world, following)

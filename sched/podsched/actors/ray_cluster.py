@@ -4,7 +4,9 @@ Everything of Ray that can block runs in a daemon thread (joining takes 0.3 to 1
 cluster 5 s), and Ray is imported there too, so that a replica that never uses it never pays for
 it. Ray's errors end here: callers get ``RayUnavailable`` and do the work themselves.
 
-    apart --head and node answer, ray.init--> joined --port gone, or ``lost()``--> leaving --> apart
+    apart --head and node answer, ray.init--> joined --head or node gone, ``lost()``--> leaving
+      ^                                                                                   |
+      '-----------------------------------------------------------------------------------'
 
 Two settings of Ray make losing it harmless: without RAY_gcs_rpc_server_reconnect_timeout_s a driver
 ends its process 60 s after the head is gone (seen with 2.60), and without
@@ -104,6 +106,7 @@ class RayCluster:
         self._retry_period = retry_period
         self._lost = asyncio.Event()
         self._ray: Any = None
+        self._raylet = ""
         self.cpus = 1
 
     async def run(self) -> None:
@@ -137,6 +140,7 @@ class RayCluster:
                 await _check_nodes(self.address)
                 init = in_daemon_thread(lambda: _init(self.address), "join ray")
                 self._ray, self.cpus = await init
+                self._raylet = _raylet_of(self._ray)
             _take_back_sigterm()
         except Exception as exc:
             # ray.init raises errors of many layers, and all of them only mean that it failed.
@@ -156,7 +160,18 @@ class RayCluster:
                 async with asyncio.timeout(WATCH_PERIOD):
                     await self._lost.wait()
             missed = 0 if await _is_open(self.address) else missed + 1
+            if not self._node_runs():
+                self.lost("its node here has ended")
         self.lost("its head does not answer")
+
+    def _node_runs(self) -> bool:
+        """Return whether the node that this process has joined runs, as far as is known.
+
+        A head that starts anew between two probes of its port is another cluster, and a standby
+        would not notice before it leads.
+        """
+        sockets = raylet_sockets() if self._raylet else None
+        return sockets is None or self._raylet in sockets
 
     async def _leave(self) -> None:
         self.joined.clear()
@@ -287,6 +302,14 @@ def _take_back_sigterm() -> None:
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
         signal.siginterrupt(signal.SIGTERM, False)  # as asyncio set it
+
+
+def _raylet_of(ray: Any) -> str:
+    """Return the socket of the joined raylet; "" if it is not found here, as with a Ray Client."""
+    with contextlib.suppress(AttributeError):
+        raylet: str = ray._private.worker.global_worker.node.raylet_socket_name
+        return raylet if raylet in (raylet_sockets() or ()) else ""
+    return ""
 
 
 def _init(address: str) -> tuple[Any, int]:
