@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import pytest
 import typer
+from hypothesis import given
+from hypothesis import strategies as st
 
+from podsched.api.manifest import load_documents
 from podsched.api.objects import AnyObject, Node, Pod
-from podsched.cli.formats import Format, Printer, parse_format, sorted_by, warn_if_unsorted
+from podsched.cli.formats import (
+    Format,
+    Printer,
+    dump,
+    parse_format,
+    sorted_by,
+    warn_if_unsorted,
+)
+from support.examples import examples
 
 
 def pod(name: str, cpu: str = "") -> Pod:
@@ -56,3 +67,21 @@ def test_a_field_to_sort_by_that_no_object_has_is_told(capsys: pytest.CaptureFix
     assert capsys.readouterr().err == ""
     warn_if_unsorted([pod("a"), pod("b")], ".metadata.nam")
     assert capsys.readouterr().err == "warning: --sort-by: no object has the field .metadata.nam\n"
+
+
+@pytest.mark.parametrize("text", ["08", "1e3", "1234567e8", "1_0.5e1", "0o17", "y", "N"])
+def test_text_that_others_would_not_read_as_text_is_quoted(text: str) -> None:
+    """To kubectl, more looks like a number or a boolean than to PyYAML."""
+    assert dump({"a": text, "b": 8, "c": 1e30, "d": True}, "yaml") == (
+        f"a: '{text}'\nb: 8\nc: 1.0e+30\nd: true"
+    )
+
+
+@examples(300)
+@given(
+    st.from_regex(r"[-+]?[0-9a-fonNyY_.:]{0,6}", fullmatch=True)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    st.sampled_from(["yaml", "json"]),
+)
+def test_what_is_printed_is_read_again(text: str, form: str) -> None:
+    assert load_documents(dump({"a": [text]}, form)) == [{"a": [text]}]

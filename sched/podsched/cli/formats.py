@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -145,11 +146,25 @@ class Printer:
         return aligned(rows)
 
 
+class _Dumper(yaml.SafeDumper):
+    """Quotes text that kubectl or ``sched apply`` would not read as text, though PyYAML does."""
+
+
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"[-+]?(?:0o[0-7_]+|(?:\.[0-9_]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9_]+)?)$"
+    ),
+    list("-+.0123456789"),
+)
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("[yYnN]$"), list("yYnN"))
+
+
 def dump(document: Any, form: str) -> str:
     """Return plain data as JSON or YAML; ``form``: json or yaml."""
     if form == "json":
         return json.dumps(document, indent=2)
-    return yaml.safe_dump(document, sort_keys=False).rstrip("\n")
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False).rstrip("\n")
 
 
 def reference(message: AnyObject) -> str:
