@@ -132,6 +132,10 @@ def test_text_that_is_no_manifest_is_refused(text: str) -> None:
         load_documents(text)
 
 
+def test_an_equals_sign_is_text() -> None:
+    assert load_documents("command: [test, a, =, b]") == [{"command": ["test", "a", "=", "b"]}]
+
+
 def test_json_may_have_a_character_as_a_surrogate_pair() -> None:
     """So Python's ``json`` writes it; libyaml refuses it."""
     document = {"a": "\U0001f680\U0001f680", "b": r"\ud83d\ude80 \\\ud83d\ude80"}

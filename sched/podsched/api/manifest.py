@@ -79,7 +79,7 @@ _Loader.yaml_implicit_resolvers = {
     first: [
         (tag, pattern)
         for tag, pattern in resolvers
-        if tag not in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int")
+        if tag.rpartition(":")[2] not in ("timestamp", "int", "value")
     ]
     for first, resolvers in copy.deepcopy(yaml.SafeLoader.yaml_implicit_resolvers).items()
 }
