@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from podsched.api.objects import Pod
+import pytest
+
+from podsched.api.objects import Event, Pod
 from podsched.cli.formats import Format, Printer
 from podsched.cli.redraw import WatchedTable
 from podsched.serve.client.object_watch import Change, ChangeType
@@ -42,3 +44,21 @@ def test_where_not_all_fit_those_that_changed_last_are_shown() -> None:
     lines = shown(watched, 5)
     assert [line[0] for line in lines] == ["NAME", "a", "e", "..."]
     assert watched.lines(80, 5)[-1] == "... 3 more, unchanged for longer"
+
+
+def test_where_rows_take_several_lines_those_that_changed_last_are_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def event(name: str) -> Event:
+        found = Event(type="Warning", reason="FailedScheduling", message=f"{name} " + "word " * 30)
+        found.metadata.name = name
+        return found
+
+    watched = WatchedTable(map(event, "abcd"), lambda: Printer(Format("table")))
+    watched.apply(Change(ChangeType.ADDED, event("e"), 2))
+    lines = watched.lines(80, 16)
+    assert len(lines) < 16
+    assert [line.split()[3] for line in lines if "Warning" in line] == ["d", "e"]
+    assert lines[-1] == "... 3 more, unchanged for longer"

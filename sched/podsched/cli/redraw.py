@@ -87,13 +87,19 @@ class WatchedTable:
 
     def lines(self, _width: int, height: int) -> Sequence[str]:
         """Return the table, limited to ``height`` lines."""
-        room = max(height - 2, 1)
-        hidden = len(self._items) - room + 1 if len(self._items) > room else 0
+        if not self._items:
+            return ["No resources found."]
+        room, rest = max(height - 2, 1), len(self._items) - 1
+        hidden = min(rest - room + 2, rest) if rest >= room else 0
+        # A row may take several lines.
+        while len(lines := self._table(hidden)) + bool(hidden) >= height and hidden < rest:
+            hidden += 1
+        return [*lines, f"... {hidden} more, unchanged for longer"] if hidden else lines
+
+    def _table(self, hidden: int) -> list[str]:
+        """Return the lines of the table without the objects that are unchanged for longest."""
         shown = {*list(self._changed)[hidden:]}
         items = [item for key, item in self._items.items() if key in shown]
         if self._sorting:
             items = sorted_by(items, self._sorting)
-        if not items:
-            return ["No resources found."]
-        lines = self._printer().text(items, single=False).splitlines()
-        return [*lines, f"... {hidden} more, unchanged for longer"] if hidden else lines
+        return self._printer().text(items, single=False).splitlines()
