@@ -9,6 +9,7 @@ import pytest
 from podsched.api.columns import node_status, pod_status
 from podsched.api.kinds import KINDS, kind_of
 from podsched.api.objects import Event, LimitRange, Node, Pod, Secret
+from podsched.api.private_fields import LAST_APPLIED
 from podsched.cli.describe import description
 from podsched.cli.printers import TablePrinter, aligned, first_rows, wrapped
 from podsched.lib.ages import age
@@ -162,8 +163,10 @@ def test_a_nodes_description_adds_up_what_its_pods_request() -> None:
 
 def test_a_description_of_a_secret_has_only_the_sizes_of_its_data() -> None:
     secret = Secret(type="Opaque", data={"password": "aHVudGVyMg=="})
+    secret.metadata.annotations[LAST_APPLIED] = '{"data":{"password":"aHVudGVyMg=="}}\n'
     lines = description(secret, [], [], 0.0).splitlines()
     assert "  password: 7 bytes" in lines
+    assert "Annotations:   <none>" in lines
     assert not [line for line in lines if "aHVudGVyMg" in line]
 
 

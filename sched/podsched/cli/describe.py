@@ -19,6 +19,7 @@ from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, Event, Node, Pod, PodGroup, Secret, seconds_of_event
 from podsched.api.owners import is_left_alone
+from podsched.api.private_fields import LAST_APPLIED
 from podsched.api.resources import CPU, MEMORY, requests_in_units
 from podsched.api.service_accounts import MIRROR_POD
 from podsched.cli.client import Namespace, Server, with_client
@@ -124,7 +125,8 @@ def description(
     if meta.namespace:
         lines.append(f"Namespace:     {meta.namespace}")
     lines.append(_mapping("Labels:", meta.labels))
-    lines.append(_mapping("Annotations:", meta.annotations))
+    shown = {key: text for key, text in meta.annotations.items() if key != LAST_APPLIED}
+    lines.append(_mapping("Annotations:", shown))
     kind = kind_of(obj).name
     if kind == "Pod":
         lines += _pod(obj, others or ())
