@@ -170,6 +170,17 @@ def test_a_description_of_a_secret_has_only_the_sizes_of_its_data() -> None:
     assert not [line for line in lines if "aHVudGVyMg" in line]
 
 
+def test_in_a_description_what_strangers_stored_stays_on_its_line() -> None:
+    web = pod("web")
+    web.metadata.annotations["a"] = "b\nStatus:        Running\n"
+    web.status.conditions.add(type="Ready", status="False", message="c\nd")
+    event = Event(type="Normal", reason="Told", message="e\nEvents:        <none>")
+    lines = description(web, [event], [], 0.0).splitlines()
+    assert r"Annotations:   a=b\nStatus:        Running\n" in lines
+    assert r"  Ready=False: c\nd" in lines
+    assert lines[-1].endswith(r": e\nEvents:        <none>")
+
+
 def test_a_limit_range_is_described_as_kubectl_does() -> None:
     limits = LimitRange()
     item = limits.spec.limits.add(type="Container", default={"cpu": "500m"}, min={"cpu": "50m"})

@@ -30,6 +30,7 @@ from podsched.cli.options import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.printers import aligned, terminal_width
 from podsched.cli.targets import Targets, parse_targets, resolve
+from podsched.lib.printable import printable_line
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError, Forbidden, NotFound, Unavailable
 
@@ -124,9 +125,9 @@ def description(
     lines = [f"Name:          {meta.name}"]
     if meta.namespace:
         lines.append(f"Namespace:     {meta.namespace}")
-    lines.append(_mapping("Labels:", meta.labels))
+    lines += _mapping("Labels:", meta.labels)
     shown = {key: text for key, text in meta.annotations.items() if key != LAST_APPLIED}
-    lines.append(_mapping("Annotations:", shown))
+    lines += _mapping("Annotations:", shown)
     kind = kind_of(obj).name
     if kind == "Pod":
         lines += _pod(obj, others or ())
@@ -143,12 +144,12 @@ def description(
         if kind == "PodGroup":
             lines += _pod_group(others)
     lines += _events(events, now)
-    return "\n".join(lines)
+    return "\n".join(map(printable_line, lines))
 
 
-def _mapping(title: str, entries: Any) -> str:
+def _mapping(title: str, entries: Any) -> list[str]:
     shown = [f"{key}={value}" for key, value in sorted(entries.items())] or [NONE]
-    return "\n".join(f"{title if i == 0 else '':<15}{entry}" for i, entry in enumerate(shown))
+    return [f"{title if i == 0 else '':<15}{entry}" for i, entry in enumerate(shown)]
 
 
 def _pod(pod: Any, others: Sequence[Any]) -> list[str]:
@@ -160,7 +161,7 @@ def _pod(pod: Any, others: Sequence[Any]) -> list[str]:
         f"Nominated:     {pod.status.nominated_node_name or NONE}",
         f"Priority:      {pod.spec.priority}",
         f"Scheduler:     {pod.spec.scheduler_name}",
-        _mapping("Node-Selector:", pod.spec.node_selector),
+        *_mapping("Node-Selector:", pod.spec.node_selector),
         "Containers:",
     ]
     for container in pod.spec.containers:
