@@ -10,6 +10,8 @@ import pytest
 
 from podsched.cli.help_texts import summary_of
 from podsched.cli.main import COMMANDS as LAZY
+from support.api_objects import pod
+from support.command_client import CommandClient
 from support.commands import Commands
 
 COMMANDS = {name: lazy.load(name) for name, lazy in LAZY.items()}
@@ -121,3 +123,14 @@ def test_a_usage_error_is_in_plain_words(
 ) -> None:
     done = sched(*command)
     assert (done.code, done.err) == (2, f"error: {message} (see sched {command[0]} --help)\n")
+
+
+def test_a_short_option_may_have_an_equals_sign(sched: Commands, in_memory: CommandClient) -> None:
+    in_memory.cluster.create(pod("web", "other"))
+    assert sched.ok("get", "pods", "-n=other", "-o=name") == "pod/web\n"
+
+
+def test_what_follows_two_hyphens_is_kept() -> None:
+    words = ["web", "--", "image", "-o=x"]
+    context = COMMANDS["run"].make_context("run", [*words])
+    assert context.params["words"] == ["web", "image", "-o=x"]

@@ -32,7 +32,7 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
-            return list(super().parse_args(ctx, args))
+            return list(super().parse_args(ctx, _usual(args)))
         except Exception as error:
             _name_command(error, ctx)
             raise
@@ -120,6 +120,13 @@ class LazyGroup(Group):
         for name, command in self.lazy.items():
             sections.setdefault(command.panel, []).append((name, command.summary))
         return sections
+
+
+def _usual(arguments: list[str]) -> list[str]:
+    """Return arguments with -o=json, as kubectl reads it, as -ojson; what follows -- is kept."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options = [re.sub("^(-[A-Za-z])=", r"\1", argument) for argument in arguments[:end]]
+    return options + arguments[end:]
 
 
 def summary_of(command: Any) -> str:

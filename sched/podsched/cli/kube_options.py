@@ -176,11 +176,9 @@ class KubeCommand(Command):
 
 
 def _usual(argument: str) -> str:
-    """Return an argument in the usual form: in Go's, --a_b is --a-b, and -v=4 is -v4."""
+    """Return an argument in the usual form: in Go's, --a_b is --a-b."""
     name, equals, value = argument.partition("=")
-    if name.startswith("--"):
-        return name.replace("_", "-") + equals + value
-    return name + value if equals and name.startswith("-") and len(name) == 2 else argument
+    return (name.replace("_", "-") if name.startswith("--") else name) + equals + value
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
