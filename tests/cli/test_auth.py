@@ -32,6 +32,7 @@ def test_a_name_that_the_file_cannot_hold_is_a_usage_error(tmp_path: Path) -> No
     [
         (("can-i", "get"), "VERB and KIND are missing (or use --list)"),
         (("can-i", "get", "pods", "--list"), "--list cannot be combined with VERB and KIND"),
+        (("can-i", "get", "pods", "-n", ""), '--namespace: "" is not the name of a namespace'),
     ],
 )
 def test_a_question_that_is_none_is_a_usage_error(arguments: tuple[str, ...], says: str) -> None:

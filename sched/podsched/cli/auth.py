@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 from google.protobuf.message import Message
 
-from podsched.cli.client import Server, ServerFlags, with_client
+from podsched.cli.client import Namespace, Server, ServerFlags, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, command_group
@@ -53,8 +53,7 @@ class _Flags(ServerFlags):
     """Ask about this user; you need the right to impersonate."""
     as_group: list[str] | None = flag(None, "GROUP")
     """Ask about a member of this group; may be given several times."""
-    namespace: str = flag("default", "NAME", names="--namespace -n")
-    """Namespace."""
+    namespace: Namespace = flag("default")
     all_namespaces: bool = flag(False, names="--all-namespaces -A")
     """Ask about all namespaces."""
     show_list: bool = flag(False, names="--list")
