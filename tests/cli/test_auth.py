@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from podsched.cli import auth
 from podsched.serve.server.access.tokens import TokenFile
+from podsched.v1.api_pb2 import SelfSubjectReviewResponse
 from support.commands import Commands
 
 
@@ -39,6 +41,14 @@ def test_a_question_that_is_none_is_a_usage_error(arguments: tuple[str, ...], sa
     done = Commands()("auth", *arguments)
     assert done.code == 2
     assert says in done.err
+
+
+def test_a_token_of_an_issuer_that_counts_in_milliseconds_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = SelfSubjectReviewResponse(username="alice", expires=1.8e12)
+    monkeypatch.setattr(auth, "_ask", lambda *_: found)
+    assert Commands().ok("auth", "whoami").endswith(" 9999-12-31 23:59 UTC\n")
 
 
 TLS = ("--tls-cert=FILE", "--tls-key=FILE", "--tls-client-ca=FILE")

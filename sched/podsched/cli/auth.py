@@ -10,6 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 from google.protobuf.message import Message
 
+from podsched.api.codec import LAST_SECOND
 from podsched.cli.client import Namespace, Server, ServerFlags, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on
 from podsched.cli.flags import takes_flags
@@ -42,7 +43,7 @@ def whoami(server: Server = "") -> None:
     if found.node:
         rows.append(["Node", found.node])
     if found.expires:
-        at = datetime.fromtimestamp(found.expires, UTC)
+        at = datetime.fromtimestamp(min(found.expires, LAST_SECOND), UTC)
         rows.append(["Expires", f"{at:%Y-%m-%d %H:%M} UTC"])
     say(*aligned(rows))
 
