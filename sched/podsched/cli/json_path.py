@@ -16,8 +16,10 @@ from typing import Any
 _BRACES = re.compile(r"\{((?:[^{}\"']|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')*)\}")
 _QUOTED = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
 _UNION = re.compile(rf"\[\s*({_QUOTED}(?:\s*,\s*{_QUOTED})+)\s*\]")
-#: A name in brackets, a text in a filter, or a name after a dot.
-_PART = re.compile(rf"\[\s*(?P<key>{_QUOTED})\s*\]|{_QUOTED}|\.(?P<name>(?:[\w/-]|\\.)+)")
+#: A name in brackets, a text in a filter, or a name after a dot or two.
+_PART = re.compile(
+    rf"\[\s*(?P<key>{_QUOTED})\s*\]|{_QUOTED}|(?P<dots>\.\.?)(?P<name>(?:[\w/-]|\\.)+)"
+)
 
 Node = tuple[str, Any]
 """``text`` with a string, ``query`` with a compiled query, ``range`` with a query and nodes."""
@@ -165,4 +167,5 @@ def _plain(part: re.Match[str]) -> str:
     key, name = part["key"], part["name"]
     if key is None and (name is None or name.isidentifier()):
         return part[0]
-    return "[" + json.dumps(re.sub(r"\\(.)", r"\1", name or key[1:-1])) + "]"
+    plain = json.dumps(re.sub(r"\\(.)", r"\1", name or key[1:-1]))
+    return f"{'..' if part['dots'] == '..' else ''}[{plain}]"
