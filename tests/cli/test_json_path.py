@@ -44,6 +44,7 @@ def test_a_template_selects_fields(template: str, text: str) -> None:
     [
         ("{.items[}", "is not a JSONPath"),
         ("{.items[1e3]}", "is not a JSONPath: invalid literal"),
+        ("{.items[?(@.a<1e999)]}", "is not a JSONPath: cannot convert float infinity"),
         ("{.items[?(@.a =~ /[/)]}", "is not a JSONPath: unterminated character set"),
         ("{range .items[*]}{.metadata.name}", "{range} has no {end}"),
         ("{.a}{end}", "without a {range}"),

@@ -134,7 +134,8 @@ def _compiled(text: str) -> Any:
 
     try:
         return _environment().compile(" | ".join(f"${_PART.sub(_plain, path)}" for path in paths))
-    except (jsonpath.JSONPathError, ValueError, re.error) as error:  # the library lets some pass
+    except (jsonpath.JSONPathError, ValueError, OverflowError, re.error) as error:
+        # The library lets some errors pass.
         reason = str(error).splitlines()[0]
         raise TemplateError(f"{text.strip()!r} is not a JSONPath: {reason}") from None
 
