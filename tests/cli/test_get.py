@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import AsyncIterator
+from contextlib import redirect_stdout
 from typing import Any, cast
 
 import pytest
 
 from podsched.api.kinds import KINDS
-from podsched.cli.get import Selection
+from podsched.cli.formats import Format
+from podsched.cli.get import Selection, show
 from podsched.cli.targets import Target
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError, Compacted, Unavailable
@@ -117,6 +120,24 @@ def test_a_watch_shows_the_objects_that_are_there_already_one_by_one(
         in_memory.cluster.create(pod(name))
     in_memory.watch_stream = ended  # type: ignore[method-assign]
     assert sched("get", "pods", "-w", "-o", output).out == shown
+
+
+class Terminal(io.StringIO):
+    """Standard output that a person reads."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"), [(io.StringIO(), "\x1b[2J\r\n"), (Terminal(), "\\x1b[2J\\r\n")]
+)
+def test_a_template_gives_what_is_stored_but_moves_no_cursor(
+    output: io.StringIO, shown: str
+) -> None:
+    with redirect_stdout(output):
+        show(Format("jsonpath"), "\x1b[2J\r\n")
+    assert output.getvalue() == shown
 
 
 def test_one_object_is_not_searched_in_all_namespaces(

@@ -199,7 +199,8 @@ def show(chosen: Format, text: str) -> None:
     if chosen.manifests:
         print(text)  # YAML and JSON escape control characters themselves
     elif chosen.name == "jsonpath":
-        print(printable(text), end="")
+        # A file or a program gets what is stored.
+        print(printable(text) if sys.stdout.isatty() else text, end="")
     elif text:
         say(text)
     sys.stdout.flush()
