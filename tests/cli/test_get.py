@@ -140,6 +140,21 @@ def test_a_template_gives_what_is_stored_but_moves_no_cursor(
     assert output.getvalue() == shown
 
 
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        ("jsonpath={.kind}:{range .items[*]}{.metadata.name}{end};", "List:;"),
+        ("custom-columns=NAME:.metadata.name", "NAME\n"),
+        ("name", ""),
+    ],
+)
+def test_an_empty_list_is_a_list(
+    sched: Commands, in_memory: CommandClient, output: str, shown: str
+) -> None:
+    done = sched("get", "pods", "-o", output)
+    assert (done.code, done.out, done.err) == (0, shown, "")
+
+
 def test_one_object_is_not_searched_in_all_namespaces(
     sched: Commands, in_memory: CommandClient
 ) -> None:

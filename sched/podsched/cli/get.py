@@ -53,6 +53,7 @@ Watch = Annotated[
     bool, typer.Option("--watch", "-w", help="Keep watching and show changes, until Ctrl-C.")
 ]
 
+_TABLES = ("table", "wide")
 #: Seconds after which a watch is started again whose revision was compacted.
 _PAUSE = 0.5
 
@@ -139,7 +140,7 @@ def get(
             items = sorted_by(items, sort_by)
             warn_if_unsorted(items, sort_by)
         changes = selection.changes(client, wanted[0], found.revision)
-        if watch and not found.failed and chosen.name in ("table", "wide") and is_terminal():
+        if watch and not found.failed and chosen.name in _TABLES and is_terminal():
             table = WatchedTable(
                 items, lambda: Printer(chosen, namespaces=all_namespaces), sorting=sort_by
             )
@@ -166,9 +167,9 @@ def _show_all(
     items: Sequence[AnyObject], wanted: Sequence[Target], chosen: Format, printer: Printer
 ) -> None:
     """Show objects, or say that there are none."""
-    if items or chosen.manifests:
+    if items or chosen.name not in _TABLES:
         show(chosen, printer.text(items, single=len(wanted) == 1 and bool(wanted[0].name)))
-    elif chosen.name != "name":
+    else:
         place = f" in {wanted[0].namespace} namespace" if wanted[0].namespace else ""
         say(f"No resources found{place}.", error=True)
 
@@ -239,7 +240,7 @@ async def _node_usage(
 ) -> Usage | None:
     """Return a function for the usage of nodes; None without a table of nodes, or right to it."""
     nodes = [item for item in items if isinstance(item, Node)]
-    if not nodes or chosen.name not in ("table", "wide"):
+    if not nodes or chosen.name not in _TABLES:
         return None
     one = f"spec.nodeName={nodes[0].metadata.name}" if len(nodes) == 1 else ""
     try:
