@@ -50,6 +50,14 @@ def test_quantities_are_sorted_by_value_and_what_is_missing_comes_first() -> Non
     assert [item.metadata.name for item in sorted_by(items, path)] == ["c", "b", "d", "a"]
 
 
+def test_numbers_in_names_are_sorted_by_value() -> None:
+    """As kubectl does, however long they are."""
+    long = "web-" + "9" * 5000
+    items: list[AnyObject] = [pod(name) for name in ("web-10", long, "web1", "web-9", "a", "web")]
+    names = [item.metadata.name for item in sorted_by(items, ".metadata.name")]
+    assert names == ["a", "web", "web-9", "web-10", long, "web1"]
+
+
 @pytest.mark.parametrize(
     "text", ["xml", "jsonpath", "jsonpath={.a[}", "custom-columns=NAME", "table=x", ""]
 )

@@ -173,21 +173,30 @@ def reference(message: AnyObject) -> str:
 
 
 def sorted_by(items: Sequence[AnyObject], path: str) -> list[AnyObject]:
-    """Return objects sorted by a field: quantities and numbers by value; missing ones first."""
+    """Return objects sorted by a field, as kubectl does: missing ones first.
+
+    Quantities, numbers, and numbers in text are sorted by value.
+    """
     with fail_on(TemplateError, about="--sort-by", code=USAGE):
         query = query_of(path)
 
-    def key(item: AnyObject) -> tuple[int, Any, str]:
+    def key(item: AnyObject) -> tuple[int, Any]:
         found = query.findall(to_manifest(item))
         if not found:
-            return (0, 0, "")
+            return (0, 0)
         text = as_text(found[0])
         try:
-            return (1, quantity.parse(text), "")
+            return (1, quantity.parse(text))
         except quantity.QuantityError:
-            return (2, 0, text)
+            return (2, [_place(part) for part in re.findall("[0-9]+|[^0-9]", text)])
 
     return sorted(items, key=key)
+
+
+def _place(part: str) -> tuple[str, int, str]:
+    """Return the place of a character, or of a number of any length, in the order of texts."""
+    digits = part.lstrip("0")
+    return ("0", len(digits), digits) if part[0] in "0123456789" else (part, 0, "")
 
 
 def warn_if_unsorted(items: Sequence[AnyObject], path: str) -> None:
