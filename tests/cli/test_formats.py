@@ -50,6 +50,15 @@ def test_quantities_are_sorted_by_value_and_what_is_missing_comes_first() -> Non
     assert [item.metadata.name for item in sorted_by(items, path)] == ["c", "b", "d", "a"]
 
 
+@pytest.mark.parametrize("form", ["yaml", "json"])
+def test_manifests_are_printed_without_the_managers_of_their_fields(form: str) -> None:
+    managed = pod("a")
+    managed.metadata.managed_fields.add().update({"manager": "kubectl"})
+    assert "manage" not in Printer(Format(form)).text([managed], single=False)
+    chosen = parse_format("jsonpath={.metadata.managedFields[0].manager}")
+    assert Printer(chosen).text([managed], single=True) == "kubectl"
+
+
 def test_numbers_in_names_are_sorted_by_value() -> None:
     """As kubectl does, however long they are."""
     long = "web-" + "9" * 5000

@@ -121,6 +121,9 @@ class Printer:
         manifests = [to_manifest(item) for item in items]
         if chosen == "custom-columns":
             return "\n".join(self._custom(manifests))
+        if self._format.manifests:
+            for manifest in manifests:
+                manifest.get("metadata", {}).pop("managedFields", None)
         document: Any = (
             manifests[0] if single else {"apiVersion": "v1", "kind": "List", "items": manifests}
         )
