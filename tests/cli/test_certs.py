@@ -107,6 +107,12 @@ def test_renewed_certificates_say_the_same_for_longer_with_a_new_key(tmp_path: P
     check_may_serve(after["scheduler.crt"], "scheduler.crt")
 
 
+def test_a_certificate_that_is_renewed_for_one_day_is_valid_for_one_day(tmp_path: Path) -> None:
+    Commands().ok("certs", "init", str(tmp_path))
+    [line, *_] = Commands().ok("certs", "renew", str(tmp_path), "--days=1").splitlines()
+    assert line.endswith(": valid for 1 day")
+
+
 def test_certificates_of_another_authority_are_left(tmp_path: Path) -> None:
     for name in ("own", "other"):
         Commands().ok("certs", "init", str(tmp_path / name))

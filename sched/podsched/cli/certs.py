@@ -16,6 +16,7 @@ from podsched.cli.options import Days
 from podsched.cli.output import say
 from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
+from podsched.lib.counted import counted
 from podsched.lib.files import read_file
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def renew(
         if problem:
             warn(f"{path}: {problem}")
         else:
-            say(f"{path}: valid for {days} days")
+            say(f"{path}: valid for {counted(days, 'day')}")
 
 
 @app.command(cls=Command)
