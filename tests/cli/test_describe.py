@@ -49,6 +49,11 @@ def test_an_object_that_may_not_be_read_hides_no_other(
     assert done.out.startswith("Name:          web\n")
 
 
+def test_where_nothing_was_found_is_said(sched: Commands) -> None:
+    done = sched("describe", "secrets")
+    assert (done.code, done.err) == (0, "No resources found in default namespace.\n")
+
+
 def test_events_of_an_earlier_pod_of_the_name_are_not_shown() -> None:
     """As a StatefulSet's next pod; a kubelet names its node by name in place of its uid."""
     again = pod("web")

@@ -29,7 +29,7 @@ from podsched.cli.node_usage import humanised, requested_on, usage_rows
 from podsched.cli.options import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.printers import aligned, terminal_width
-from podsched.cli.targets import Targets, parse_targets, resolve
+from podsched.cli.targets import Targets, nothing_found, parse_targets, resolve
 from podsched.lib.printable import printable_line
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError, Forbidden, NotFound, Unavailable
@@ -50,7 +50,8 @@ def describe(
 
     async def work(client: ApiClient) -> bool:
         failed, first = False, True
-        wanted = await resolve(client, parse_targets(targets, namespace), selector)
+        named = parse_targets(targets, namespace)
+        wanted = await resolve(client, named, selector)
         for target in wanted:
             about = target.event_selector
             try:
@@ -68,7 +69,7 @@ def describe(
             first = False
             say(description(obj, events, others, time.time()))
         if not wanted:
-            say("No resources found.", error=True)
+            say(nothing_found(named), error=True)
         return failed
 
     if with_client(server, work):

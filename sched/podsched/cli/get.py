@@ -31,7 +31,7 @@ from podsched.cli.options import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.printers import Usage
 from podsched.cli.redraw import WatchedTable, is_terminal
-from podsched.cli.targets import Target, Targets, parse_targets
+from podsched.cli.targets import Target, Targets, nothing_found, parse_targets
 from podsched.lib.printable import printable
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError, Compacted, Forbidden, Unavailable
@@ -170,8 +170,7 @@ def _show_all(
     if items or chosen.name not in _TABLES:
         show(chosen, printer.text(items, single=len(wanted) == 1 and bool(wanted[0].name)))
     else:
-        place = f" in {wanted[0].namespace} namespace" if wanted[0].namespace else ""
-        say(f"No resources found{place}.", error=True)
+        say(nothing_found(wanted), error=True)
 
 
 async def _show_changes(changes: AsyncIterator[Change], chosen: Format, printer: Printer) -> None:

@@ -109,6 +109,12 @@ async def resolve_with_uids(
     return found
 
 
+def nothing_found(targets: Sequence[Target]) -> str:
+    """Return what is said, as by kubectl, if there are no objects."""
+    place = f" in {targets[0].namespace} namespace" if targets[0].namespace else ""
+    return f"No resources found{place}."
+
+
 def check_scope(targets: Sequence[Target], selector: str, *, everything: bool) -> None:
     """Exit unless one of names, a selector and ``--all`` is given."""
     if selector and everything:
