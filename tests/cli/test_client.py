@@ -9,7 +9,7 @@ import typer
 
 from podsched.cli.client import for_each, with_client
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import OutcomeUnknown, in_doubt
+from podsched.serve.client.errors import OutcomeUnknown, Unavailable, in_doubt
 from support.commands import Commands
 
 
@@ -55,3 +55,18 @@ def test_a_server_that_dies_under_a_question_to_replicas_is_one_that_cannot_be_r
         with_client("127.0.0.1:1", ask, of_replicas=True)
     assert ended.value.exit_code == 3
     assert "cannot reach the API server at 127.0.0.1:1: Socket closed" in capsys.readouterr().err
+
+
+def test_a_server_without_its_store_is_not_one_that_cannot_be_reached(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    why = "the store is unavailable: no leader"
+
+    async def ask(_: ApiClient) -> None:
+        raise Unavailable(why, reason="UNAVAILABLE")
+
+    with pytest.raises(typer.Exit) as ended:
+        with_client("127.0.0.1:1", ask)
+    assert ended.value.exit_code == 3
+    said = capsys.readouterr().err
+    assert said == f"error: the API server at 127.0.0.1:1 cannot serve this now: {why}\n"

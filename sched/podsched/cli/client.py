@@ -160,6 +160,8 @@ def with_client(
     except ClientError as exc:
         refused = isinstance(exc, TooManyRequests) or (of_replicas and exc.reason)
         if isinstance(exc, Unavailable) and not refused:
+            if exc.reason:
+                fail(f"the API server at {where} cannot serve this now: {exc}", UNREACHABLE)
             cause = _cause(str(exc), where, tls=bool(options.tls_ca))
             fail(f"cannot reach the API server at {where}: {cause}", UNREACHABLE)
         report(exc)
