@@ -70,3 +70,38 @@ def test_nothing_is_told_where_the_pod_is_too_large_for_every_node() -> None:
     fit.code = "Unschedulable"
     add_eta(answer, [*others, waits], info, now)
     assert answer.HasField("eta")
+
+
+def waits_since(name: str, second: int, **more: Any) -> v1.Pod:
+    return pod(name, spec() | more, creationTimestamp=stamp(second))
+
+
+def test_pods_that_wait_for_no_node_are_not_ahead() -> None:
+    gated = waits_since("gated", 0, schedulingGates=[{"name": "example.com/not-yet"}])
+    ended = waits_since("ended", 0)
+    ended.status.phase = "Failed"
+    ended.status.conditions.add(type="PodScheduled", status="False")
+    waits, others = waits_since("waits", 0), [bound(number, 10 * number) for number in range(1, 31)]
+    first = explained([*others, waits]).eta.basis
+    assert first[0].startswith("Pod 2 in line;")
+    assert explained([*others, waits, gated, ended]).eta.basis == first
+
+
+def test_nothing_is_told_of_a_pod_with_scheduling_gates() -> None:
+    others = [bound(number, 10 * number) for number in range(1, 31)]
+    gated = waits_since("waits", 1, schedulingGates=[{"name": "example.com/not-yet"}])
+    answer, now = Explanation(), gated.metadata.creation_timestamp.seconds + 300
+    add_eta(answer, [*others, gated], make_pod_info(gated, PodClasses()), now)
+    assert not answer.HasField("eta")
+
+
+def test_pods_of_the_same_second_are_before_it_or_after_it() -> None:
+    others = [bound(number, 10 * number) for number in range(1, 31)]
+    alone = explained(others).eta.quantiles
+    twins = [waits_since(f"twin-{number}", 1) for number in range(9)]
+    found = explained([*others, *twins])
+    assert found.eta.basis[0].startswith("Pod 1 to 10 in line;")
+    low, median, high = (quantile.seconds for quantile in found.eta.quantiles)
+    assert low == alone[0].seconds
+    assert median > 3 * alone[1].seconds
+    assert high > 3 * alone[2].seconds

@@ -15,9 +15,11 @@ By rank and rate (``estimate``), from the last bindings of similar pods:
   most ``_MOST_OVERTAKING``), everything takes ``1 / (1 - share)`` times as long.
 
 The pod waits for the ``k``-th binding from now on, where ``k`` is its rank among the waiting pods,
-that is, for ``k / spread`` events, at least one. If events come at a constant but unknown rate
-(Poisson; the rate has a Gamma posterior with half an event as the prior), the wait divided by
-``busy`` is BetaPrime(k / spread, events + 1/2). So few observations give wide intervals.
+that is, for ``k / spread`` events, at least one. Pods of its priority that were created in the same
+second come before it or after it, so the interval covers all these ranks, and the median is that of
+the middle one. If events come at a constant but unknown rate (Poisson; the rate has a Gamma
+posterior with half an event as the prior), the wait divided by ``busy`` is
+BetaPrime(k / spread, events + 1/2). So few observations give wide intervals.
 
 By the waits of others (``waits_from``). If more pods arrive than end, the rank predicts little: a
 new pod may get free room before one in backoff, so most pods wait for a short time and some for
@@ -138,7 +140,9 @@ class Estimate:
     """Seconds from now by probability, in ascending order, and a text about their basis."""
 
     seconds: tuple[float, ...]
+    #: Its first and last possible rank among the waiting pods.
     rank: int
+    last: int
     bindings: int
     busy: float
     spread: float
@@ -206,21 +210,20 @@ def estimate(past: Past, pod: Waiting, now: float) -> Estimate | None:
 
     ``past`` includes the pod itself.
     """
-    waits = np.isnan(past.bound) & (past.began <= now)
-    ahead = waits & (
-        (past.priority > pod.priority)
-        | ((past.priority == pod.priority) & (past.began < pod.began))
-    )
-    rank = int(ahead.sum()) + 1
+    waits = np.isnan(past.bound) & np.isnan(past.ended) & (past.began <= now)
+    equal = waits & (past.priority == pod.priority)
+    ahead = (waits & (past.priority > pod.priority)) | (equal & (past.began < pod.began))
+    first = int(ahead.sum()) + 1
+    last = max(first, int((ahead | (equal & (past.began == pod.began))).sum()))
     rate = _rate(past, now)
     if rate is None:
         return None
     counted = min(rate.events, MOST_EVENTS)
     scale = rate.seconds * counted / rate.events / (1 - _overtaking(past, pod, now, rate))
-    wanted = max(1.0, rank / rate.spread)
-    quantiles = (_quantile(p, wanted, counted + 0.5) * scale for p in PROBABILITIES)
+    ranks = zip(PROBABILITIES, (first, (first + last) / 2, last), strict=True)
+    quantiles = (_quantile(p, max(1.0, k / rate.spread), counted + 0.5) * scale for p, k in ranks)
     limited = tuple(max(pod.backoff, min(q, FOREVER)) for q in quantiles)
-    return Estimate(limited, rank, rate.count, rate.seconds, rate.spread)
+    return Estimate(limited, first, last, rate.count, rate.seconds, rate.spread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +268,7 @@ def _counted(times: Times, now: float, measure: Callable[[float], float]) -> _Ra
 def _busy(past: Past, since: float, now: float) -> float:
     """Return for how many seconds after ``since`` some pod waited."""
     begins = np.maximum(past.began, since)
-    ends = np.minimum(np.where(np.isnan(past.bound), now, past.bound), now)
+    ends = np.fmin(np.fmin(past.bound, past.ended), now)
     waited = ends > begins
     if not waited.any():
         return 0.0
@@ -341,13 +344,13 @@ _Row = tuple[float, float, float, int]
 def add_eta(answer: Explanation, pods: Iterable[v1.Pod], pod: PodInfo, now: float) -> None:
     """Add quantiles to an explanation; nothing if no similar pod has been bound.
 
-    Nothing either if only changes of nodes or of the pod can help: how long other pods waited for
-    room says nothing about these.
+    Nothing either if only changes of nodes or of the pod can help, such as the end of gates: how
+    long other pods waited for room says nothing about these.
 
     ``pods``: all stored pods, including ended ones and those of other schedulers; ``now``: Unix
     seconds. It takes 0.3 s for 20,000 pods.
     """
-    if _no_pod_can_make_room(answer):
+    if pod.pod.spec.scheduling_gates or _no_pod_can_make_room(answer):
         return
     own = shape_of(pod.cls.requests)
     like: list[_Row] = []
@@ -366,7 +369,8 @@ def add_eta(answer: Explanation, pods: Iterable[v1.Pod], pod: PodInfo, now: floa
     for probability, seconds in zip(PROBABILITIES, found.seconds, strict=True):
         answer.eta.quantiles.add(probability=probability, seconds=round(seconds, 1))
     times = "once" if found.bindings == 1 else f"{found.bindings} times"
-    answer.eta.basis.append(f"Pod {found.rank} in line; room came {times} in {found.busy:.0f} s.")
+    rank = f"{found.rank}" if found.rank == found.last else f"{found.rank} to {found.last}"
+    answer.eta.basis.append(f"Pod {rank} in line; room came {times} in {found.busy:.0f} s.")
     if found.waited:
         answer.eta.basis.append(
             f"{found.got} of {found.waited} pods that had waited as long got a node."
@@ -395,7 +399,10 @@ def _no_pod_can_make_room(answer: Explanation) -> bool:
 
 
 def _row(pod: v1.Pod) -> tuple[_Row, Shape] | None:
-    """Return a pod's row and shape; None if it has a node without the time of its binding."""
+    """Return a pod's row and shape; None if gates keep it from the line.
+
+    None, too, if it has a node without the time of its binding.
+    """
     bound = ended = math.nan
     for condition in pod.status.conditions:
         at = seconds_of(condition.last_transition_time)
@@ -403,7 +410,7 @@ def _row(pod: v1.Pod) -> tuple[_Row, Shape] | None:
             bound = at
         elif is_finished(pod):
             ended = at if math.isnan(ended) else max(ended, at)
-    if pod.spec.node_name and math.isnan(bound):
+    if math.isnan(bound) and (pod.spec.node_name or pod.spec.scheduling_gates):
         return None
     try:
         shape = shape_of(requests_in_units(pod))
