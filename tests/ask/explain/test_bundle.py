@@ -79,6 +79,15 @@ def test_a_decision_on_devices_is_packed_and_stays_with_other_names() -> None:
     assert anonymous["feasible"] == [renaming.text("b")] != ["b"]
 
 
+def test_what_a_volume_of_a_pod_tells_its_driver_is_not_packed() -> None:
+    told = {"volumeAttributes": {"password": "s3cret"}, "nodePublishSecretRef": {"name": "s3cret"}}
+    mounted: Any = {"name": "v", "csi": {"driver": "disk.csi.example.com", **told}}
+    spec = {"containers": [{"name": "c"}], "volumes": [mounted]}
+    text = json.dumps(scenario_of([pod("r", {**spec, "nodeName": "a"})], pod("p", spec), None))
+    assert "s3cret" not in text
+    assert "disk.csi.example.com" in text
+
+
 def test_a_resize_that_is_infeasible_is_packed_and_stays_with_other_names() -> None:
     wanted = {"name": "c", "resources": {"requests": {"cpu": "2"}}}
     running = pod("r", {"containers": [wanted], "nodeName": "a"})
@@ -160,9 +169,27 @@ def test_a_member_of_a_group_in_labels_waits_in_a_bundle_too(count: str) -> None
     assert simulate(Renaming(scenario).scenario(scenario), BUILT_IN)["outcome"] == "Gated"
 
 
-def test_extenders_are_left_out_of_the_configuration() -> None:
-    config = {"extenders": [{"urlPrefix": "http://u:s3cret@h/"}], "parallelism": 3}
+def test_parts_of_the_configuration_that_no_decision_reads_are_left_out() -> None:
+    """Among them are paths of files, names of namespaces, and extenders with their passwords."""
+    config = {
+        "extenders": [{"urlPrefix": "http://u:s3cret@h/"}],
+        "leaderElection": {"resourceNamespace": "s3cret"},
+        "clientConnection": {"kubeconfig": "/home/s3cret/config"},
+        "queues": {"resources": {"deviceClassMappings": [{"name": "s3cret"}]}},
+        "parallelism": 3,
+    }
     assert scenario_of([], v1.Pod(), config)["config"] == {"parallelism": 3}
+
+
+def test_labels_that_are_called_as_fields_that_are_left_out_are_packed() -> None:
+    labels = {"parameters": "a", "data": "b"}
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "n", "labels": labels},
+    }
+    (packed,) = scenario_of([message(manifest)], pod("p"), None)["objects"]
+    assert packed["metadata"]["labels"] == labels
 
 
 def test_a_bundle_is_the_same_file_each_time(monkeypatch: pytest.MonkeyPatch) -> None:

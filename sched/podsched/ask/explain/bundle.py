@@ -50,11 +50,18 @@ _SPECS: Final = {
     "StatefulSet": ("selector",),
     "PodDisruptionBudget": ("selector",),
 }
-#: Fields that are left out, because they may contain credentials or name Secrets.
+#: Fields that no decision reads: they may contain credentials, name Secrets, or anything else.
 _SECRET: Final = (
     "parameters", "volumeAttributes", "nodeStageSecretRef", "nodePublishSecretRef", "secretRef",
     "controllerPublishSecretRef", "controllerExpandSecretRef", "nodeExpandSecretRef",
+    "attachmentMetadata", "options", "dataSource", "dataSourceRef", "data", "networkData",
 )  # fmt: skip
+#: Maps whose keys users choose.
+_MAPS: Final = frozenset({
+    "labels", "matchLabels", "selector", "attributes", "capacity", "counters",
+})  # fmt: skip
+#: Parts of a configuration that no single decision reads.
+_UNREAD: Final = frozenset({"extenders", "leaderElection", "clientConnection", "queues"})
 _META: Final = ("name", "namespace", "uid", "labels", "ownerReferences", "deletionTimestamp")
 _NODE_STATUS: Final = ("allocatable", "images", "conditions", "declaredFeatures")
 _POD_STATUS: Final = (
@@ -133,7 +140,7 @@ def scenario_of(
     wanted["spec"].pop("nodeName", None)
     scenario: dict[str, Any] = {"id": key_of(pod), "objects": packed, "pod": wanted}
     if config is not None:
-        scenario["config"] = {k: v for k, v in config.items() if k != "extenders"}
+        scenario["config"] = {k: v for k, v in config.items() if k not in _UNREAD}
     return scenario
 
 
@@ -176,7 +183,11 @@ def _without_secrets(part: Any) -> Any:
         return [_without_secrets(item) for item in part]
     if not isinstance(part, dict):
         return part
-    return {k: _without_secrets(item) for k, item in part.items() if k not in _SECRET}
+    return {
+        key: item if key in _MAPS else _without_secrets(item)
+        for key, item in part.items()
+        if key not in _SECRET
+    }
 
 
 def _pod(pod: v1.Pod) -> dict[str, Any]:
@@ -188,6 +199,8 @@ def _pod(pod: v1.Pod) -> dict[str, Any]:
         relevant.spec.scheduling_group.CopyFrom(pod.spec.scheduling_group)
     relevant.status.CopyFrom(pod.status)
     manifest: dict[str, Any] = to_manifest(relevant)
+    if "volumes" in manifest["spec"]:
+        manifest["spec"]["volumes"] = _without_secrets(manifest["spec"]["volumes"])
     annotations = _only(manifest["metadata"].get("annotations", {}), GROUP_MARKS)
     manifest["metadata"] = _only(manifest["metadata"], _META)
     if annotations:
