@@ -17,14 +17,16 @@ from podsched.ask.simulation import simulate
 from podsched.config.load import default_config, to_plain
 from podsched.registry import BUILT_IN
 from support.changes_world import message, random_world
+from support.device_objects import device_class, devices, resource_claim, user
 from support.engine_world import World, node, pod
 from support.examples import examples
 from support.topology_world import TopologyWorld
+from support.volume_world import claim, csi_node, storage_class, volume
 
 Scenario = dict[str, Any]
 
 
-def decision(scenario: Scenario, renaming: Renaming | None = None) -> object:
+def decision(scenario: Scenario, renaming: Renaming | None = None) -> tuple[Any, ...]:
     """What came out, with other names: of nodes, and of pods within keys."""
 
     def named(text: str) -> str:
@@ -204,3 +206,129 @@ def test_words_of_kubernetes_and_numbers_stay(word: str) -> None:
         "pod": to_manifest(pod("p")),
     }
     assert Renaming(scenario).text(word) == word
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"csi": {"driver": "driver.longhorn.io", "volumeHandle": "h"}},
+        {"portworxVolume": {"volumeID": "h"}},
+    ],
+)
+def test_the_volumes_of_a_driver_are_counted_with_other_names(source: dict[str, Any]) -> None:
+    driver = source.get("csi", {}).get("driver", "pxd.portworx.com")
+    manifests = [
+        csi_node("a", {driver: 0}, migrated="kubernetes.io/portworx-volume"),
+        storage_class("fast", driver),
+        volume("disk", storage_class="fast", phase="Bound", **source),
+        claim("mine", storage_class="fast", volume="disk"),
+    ]
+    mounted = {"name": "v", "persistentVolumeClaim": {"claimName": "mine"}}
+    waits = pod("p", {"volumes": [mounted]})
+    scenario = scenario_of([node("a"), *map(message, manifests)], waits, None)
+    assert decision(scenario)[1] == [("a", "Unschedulable", "NodeVolumeLimits")]
+    check(scenario)
+
+
+def test_an_image_volume_is_the_image_that_a_node_has() -> None:
+    there = node("a", images=["app:1", "tiny:latest"])
+    mounted = {"name": "v", "image": {"reference": "tiny"}}
+    check(scenario_of([there, node("b")], pod("p", {"volumes": [mounted]}), None))
+
+
+def test_consumed_capacities_of_devices_stay() -> None:
+    shared = {"capacity": {"memory": {"value": "8Gi"}}, "allowMultipleAllocations": True}
+    used = resource_claim("used")
+    result = used.status.allocation.devices.results.add(request="gpus", pool="a", device="gpu-0")
+    result.driver, result.share_id = "gpu.example.com", "secret"
+    result.consumed_capacity["memory"] = "8Gi"
+    asked = resource_claim("mine", capacity={"requests": {"memory": "1Gi"}})
+    objects = [node("a"), device_class(), devices("a", 1, **shared), used, asked]
+    scenario = scenario_of(objects, user("p", claim="mine"), None)
+    assert decision(scenario)[0] == "Unschedulable"
+    check(scenario)
+
+
+def test_the_resource_of_a_device_class_is_named_as_the_class_is() -> None:
+    resource = "deviceclass.resource.kubernetes.io/secret-gpu"
+    wanted = {"name": "c", "resources": {"requests": {resource: "1"}}}
+    objects = [node("a"), device_class("secret-gpu"), devices("a", 1)]
+    scenario = scenario_of(objects, pod("p", {"containers": [wanted]}), None)
+    assert "secret" not in json.dumps(check(scenario))
+
+
+def test_lists_of_texts_stay_attributes_of_devices_as_single_texts_do() -> None:
+    there = devices("a", 1)
+    there.spec.devices[0].attributes["links"].string_values.extend(["p", "q"])
+    scenario = scenario_of([there], pod("p"), None)
+    (renamed,) = Renaming(scenario).scenario(scenario)["objects"]
+    assert renamed["spec"]["devices"][0]["attributes"] == {"links": {"strings": ["p", "q"]}}
+
+
+@pytest.mark.parametrize("host", ["secret.example/k8s.io", "secret.example/registry.k8s.io"])
+def test_a_mirror_of_kubernetes_images_is_renamed(host: str) -> None:
+    wanted = {"name": "c", "image": f"{host}/pause:3"}
+    scenario = scenario_of([], pod("p", {"containers": [wanted]}), None)
+    assert "secret" not in json.dumps(Renaming(scenario).scenario(scenario))
+
+
+SECRETIVE: list[dict[str, Any]] = [
+    {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n"},
+        "status": {"conditions": [{"type": "SecretProblem", "status": "True"}]},
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "v"},
+        "spec": {"flexVolume": {"driver": "d", "options": {"secret": "x"}}},
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c"},
+        "spec": {"dataSourceRef": {"apiGroup": "secret.io", "kind": "Secretive", "name": "s"}},
+    },
+    {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "VolumeAttachment",
+        "metadata": {"name": "a"},
+        "status": {"attached": True, "attachmentMetadata": {"secret": "x"}},
+    },
+    {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "r", "namespace": "default"},
+        "status": {"devices": [{"driver": "d", "pool": "p", "device": "d", "data": {"secret": 1}}]},
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "running",
+            "namespace": "default",
+            "ownerReferences": [
+                {"apiVersion": "secret.io/v1", "kind": "Job", "name": "j", "uid": "u"}
+            ],
+        },
+    },
+]
+
+
+@pytest.mark.parametrize("manifest", SECRETIVE, ids=lambda manifest: manifest["kind"])
+def test_no_field_tells_a_word_of_a_user(manifest: dict[str, Any]) -> None:
+    """Not even one that holds words of Kubernetes, or whose maps have keys of the user's."""
+    scenario = scenario_of([message(manifest)], pod("p"), None)
+    left = json.dumps(Renaming(scenario).scenario(scenario))
+    assert "secret" not in left.lower()
+
+
+def test_what_restarts_a_pod_stays() -> None:
+    """NodeDeclaredFeatures reads it."""
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
+    restarted = {"name": "c", "restartPolicy": "Never", "restartPolicyRules": [rule]}
+    scenario = scenario_of([node("a")], pod("p", {"containers": [restarted]}), None)
+    assert decision(scenario)[1] == [("a", "UnschedulableAndUnresolvable", "NodeDeclaredFeatures")]
+    check(scenario)

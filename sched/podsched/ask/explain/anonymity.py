@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from podsched.api.extended_resources import CLASS_RESOURCE_PREFIX
 from podsched.framework.nodes import PREFER_AVOID_PODS, normalized_image_name
 
 #: Maps of label keys to values, and of names of resources to amounts.
@@ -36,27 +37,33 @@ _WORDS: Final = frozenset({
     "sizeLimit", "filterTimeout", "bindingTimeout", "capacity", "imagePullPolicy", "dnsPolicy",
     "unhealthyPodEvictionPolicy", "reason", "disruptionMode",
     # Selectors of devices are texts that name drivers and attributes.
-    "expression", "driver", "string", "version", "matchAttribute", "distinctAttribute",
-    "allocationMode",
+    "expression", "string", "strings", "version", "versions", "matchAttribute",
+    "distinctAttribute", "allocationMode", "action",
 })  # fmt: skip
-_IMAGES: Final = frozenset({"image", "names"})
+_IMAGES: Final = frozenset({"image", "names", "reference"})
 #: Names in Kubernetes' own domains, and in podsched's.
 _KUBERNETES: Final = re.compile(
-    r"(?:.*[./])?(?:kubernetes|(?:x-)?k8s|podsched)\.io(?:/.*)?", re.DOTALL
+    r"(?:[\w.-]*\.)?(?:kubernetes|(?:x-)?k8s|podsched)\.io(?:/.*)?", re.DOTALL
 )
 #: CSI drivers. Their names are public, and those to which in-tree volumes migrate matter.
-_DRIVERS: Final = re.compile(r"[a-z0-9.-]*\bcsi\.[a-z0-9.-]+")
+_DRIVERS: Final = re.compile(r"[a-z0-9.-]*\bcsi\.[a-z0-9.-]+|pxd\.portworx\.com")
 #: Kinds of owners that plugins look at, or that are Kubernetes' own.
 _OWNERS: Final = frozenset({
     "ReplicationController", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "Node", "PodGroup",
+})  # fmt: skip
+#: Their groups, beside those in Kubernetes' domains.
+_GROUPS: Final = frozenset({"apps", "batch"})
+#: Conditions of nodes that are Kubernetes' own.
+_CONDITIONS: Final = frozenset({
+    "Ready", "NetworkUnavailable", "MemoryPressure", "DiskPressure", "PIDPressure",
 })  # fmt: skip
 _KEPT: Final = re.compile(
     r"[-+]?\d+|\d{4}-\d\d-\d\dT[\d:.]+Z|cpu|memory|ephemeral-storage|pods|podgroups|storage|"
     r"metadata\.name|default|count|0\.0\.0\.0|::|default-scheduler|hugepages-.*|"
     r"attachable-volumes-.*|true|false|"
 )
-#: The sorts of names. A text that is found as several sorts counts as the first of them.
-_SORTS: Final = ("node", "pod", "namespace", "image", "name")
+#: The sorts of names; drivers stay. A text of several sorts counts as the first of them.
+_SORTS: Final = ("driver", "node", "pod", "namespace", "image", "name")
 
 
 class Renaming:
@@ -84,6 +91,8 @@ class Renaming:
                 self.names[f"{pod}-{volume['name']}"] = made
 
     def _new(self, sort: str, text: str) -> str:
+        if sort == "driver":
+            return text
         number = f"{sort}-{len(self.names) + 1:06}"
         if sort == "image":
             return f"{number}:1"
@@ -103,6 +112,8 @@ class Renaming:
 
     def text(self, text: str) -> str:
         """Return the new text for an old one; the old one if it is not replaced."""
+        if text.startswith(CLASS_RESOURCE_PREFIX):
+            return CLASS_RESOURCE_PREFIX + self.text(text.removeprefix(CLASS_RESOURCE_PREFIX))
         return self.names.get(text, text)
 
     def _replace(self, field: str, text: str) -> str:
@@ -122,7 +133,9 @@ def _walked(value: Any, field: str, replace: Replace) -> Any:
         return value if field in _WORDS or _stays(value) else replace(field, value)
     if not isinstance(value, dict):
         return value
-    if field in _OF_DEVICES and all(isinstance(amount, dict) for amount in value.values()):
+    if field == "consumedCapacity" or (
+        field in _OF_DEVICES and all(isinstance(amount, dict) for amount in value.values())
+    ):
         return value
     if field in _AMOUNTS:
         return {_key(key, replace): amount for key, amount in value.items()}
@@ -132,9 +145,17 @@ def _walked(value: Any, field: str, replace: Replace) -> Any:
             for key, text in value.items()
             if key != PREFER_AVOID_PODS  # names controllers within JSON
         }
-    if field == "ownerReferences" and value.get("kind") not in _OWNERS:
+    if field == "ownerReferences" and not _is_own(value):
         value = {**value, "kind": "Owner", "apiVersion": "example.com/v1"}
+    if value.keys() == {"type", "status"} and value["type"] not in _CONDITIONS:
+        value = {**value, "type": "Condition"}
     return {key: _walked(item, key, replace) for key, item in value.items()}
+
+
+def _is_own(owner: Mapping[str, Any]) -> bool:
+    """Return whether an owner is of a kind that plugins look at, or Kubernetes' own."""
+    group = str(owner.get("apiVersion", "")).rpartition("/")[0]
+    return owner.get("kind") in _OWNERS and (group in _GROUPS or _stays(group))
 
 
 def _are_labels(field: str, value: Mapping[str, Any]) -> bool:
@@ -147,6 +168,8 @@ def _key(key: str, replace: Replace) -> str:
 
 
 def _stays(text: str) -> bool:
+    if text.startswith(CLASS_RESOURCE_PREFIX):
+        return False
     return any(pattern.fullmatch(text) for pattern in (_KEPT, _KUBERNETES, _DRIVERS))
 
 
@@ -170,10 +193,13 @@ def _found(scenario: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     texts: list[tuple[str, str]] = []
 
     def note(field: str, text: str) -> str:
-        if field in _IMAGES:
+        if field == "driver":
+            texts.append(("driver", text))
+        elif field in _IMAGES:
             texts.append(("image", normalized_image_name(text)))
         else:
-            texts.append(("namespace" if field == "namespace" else "name", text))
+            name = text.removeprefix(CLASS_RESOURCE_PREFIX)
+            texts.append(("namespace" if field == "namespace" else "name", name))
         return text
 
     for obj in (*scenario["objects"], scenario["pod"]):
