@@ -42,6 +42,17 @@ def test_a_budget_whose_number_cannot_be_read_permits_nothing(field: str) -> Non
     assert budgets.refusal(pods[0]) == "budget web needs 2 healthy pods and has 2"
 
 
+def test_a_budget_whose_pods_its_controller_cannot_count_permits_nothing() -> None:
+    """It has no numbers in its status then, which does not mean that they can be counted here."""
+    failed = budget("web", max_unavailable="1")
+    why = "jobs.batch does not implement the scale subresource"
+    failed.status.conditions.add(
+        type="DisruptionAllowed", status="False", reason="SyncFailed", message=why
+    )
+    pods = [running(f"web-{i}") for i in range(2)]
+    assert Budgets([failed], pods).refusal(pods[0]) == f"budget web failed sync: {why}"
+
+
 def test_a_pod_that_is_being_deleted_is_not_counted_as_healthy() -> None:
     pods = [owned(f"web-{i}", "a") for i in range(2)]
     pods[0].metadata.deletion_timestamp.GetCurrentTime()

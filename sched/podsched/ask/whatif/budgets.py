@@ -13,7 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from podsched.api.conditions import is_finished, is_pod_ready, is_terminating
+from podsched.api.conditions import (
+    DISRUPTION_ALLOWED,
+    SYNC_FAILED,
+    condition_of,
+    is_finished,
+    is_pod_ready,
+    is_terminating,
+)
 from podsched.api.disruption_budgets import needs_no_budget, scaled_value, selector_of
 from podsched.api.objects import Pod, PodDisruptionBudget
 from podsched.api.selectors import Selector
@@ -30,6 +37,8 @@ class Budget:
     healthy: int
     desired: int
     always_unhealthy: bool
+    #: Why its pods cannot be counted, so that it permits no eviction; "" if they can.
+    failure: str = ""
 
     def covers(self, pod: Pod) -> bool:
         """Whether the budget selects the pod."""
@@ -58,11 +67,9 @@ class Budgets:
             names = ", ".join(budget.name for budget in found)
             return f"several budgets cover it ({names}), which evictions do not support"
         for budget in found:
-            if _counts(budget, pod) and budget.allowed <= 0:
-                return (
-                    f"budget {budget.name} needs {budget.desired} healthy pods "
-                    f"and has {budget.healthy}"
-                )
+            if _counts(budget, pod) and (budget.failure or budget.allowed <= 0):
+                needs = f"needs {budget.desired} healthy pods and has {budget.healthy}"
+                return f"budget {budget.name} {budget.failure or needs}"
         return ""
 
     def spend(self, pod: Pod) -> None:
@@ -108,6 +115,10 @@ def _read(budget: PodDisruptionBudget, running: Iterable[Pod]) -> Budget:
         status.desired_healthy,
         spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
     )
+    found = condition_of(status, DISRUPTION_ALLOWED)
+    if found is not None and found.reason == SYNC_FAILED:
+        read.failure = f"failed sync: {found.message}"
+        return read
     if status.observed_generation or status.expected_pods:
         return read
     covered = [pod for pod in running if read.covers(pod)]
