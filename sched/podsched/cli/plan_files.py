@@ -1,7 +1,8 @@
 """Stores plans between ``sched plan`` and ``sched apply --plan``, in files named by their content.
 
-The token of a plan is a hash of its content, so a truncated or edited file is not accepted. Only
-the user can read the files, because manifests may contain secrets.
+The token of a plan is a hash of its content, which the file has, too: a truncated or edited file is
+not accepted, nor one of another version of podsched. Only the user can read the files, because
+manifests may contain secrets.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from podsched import __version__
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on
 from podsched.cli.manifests import MAX_BYTES
 from podsched.lib.bounded_text import parse_json
@@ -33,8 +35,8 @@ def directory() -> Path:
 
 def save(document: Mapping[str, Any], out: Path | None = None) -> str:
     """Write a plan to ``out`` or the directory of plans; return its token. Exits on errors."""
-    text = json.dumps(document, sort_keys=True)
-    token = _token(text.encode())
+    token = _token(document)
+    text = json.dumps({"token": token, "version": __version__, **document})
     path = out or directory() / f"{token}.json"
     with fail_on(OSError, about=f"{path}: the plan cannot be written"):
         if out is None:
@@ -49,8 +51,7 @@ def load(name: str) -> dict[str, Any]:
     kept = _TOKEN.fullmatch(name) is not None and not Path(name).exists()
     path = directory() / f"{name}.json" if kept else Path(name)
     try:
-        content = read_file(path, MAX_BYTES)
-        document = parse_json(content)
+        document = parse_json(read_file(path, MAX_BYTES))
     except FileNotFoundError:
         what = "plan with this token on this machine" if kept else "such file"
         fail(f"plan {name}: there is no {what}", USAGE)
@@ -60,13 +61,17 @@ def load(name: str) -> dict[str, Any]:
         fail(f"plan {path}: not a plan: {getattr(exc, 'strerror', None) or exc}", USAGE)
     if not isinstance(document, dict) or document.get("kind") != "Plan":
         fail(f"plan {path}: not a plan: no kind Plan", USAGE)
-    if kept and _token(content) != name:
+    token, version = document.pop("token", ""), document.pop("version", "")
+    if version != __version__:
+        fail(f"plan {path}: another version of podsched made it: make it anew", FAILED)
+    if token != _token(document) or (kept and token != name):
         fail(f"plan {name}: the file {path} was changed since", FAILED)
     return document
 
 
-def _token(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
+def _token(document: Mapping[str, Any]) -> str:
+    text = json.dumps(document)  # In its order: keys that are no texts would be sorted as others.
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _forget_old(parent: Path) -> None:
