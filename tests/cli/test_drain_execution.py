@@ -11,7 +11,7 @@ import pytest
 from podsched.api.objects import Node, Pod
 from podsched.cli.drain import Rules, drain_nodes
 from podsched.cli.options import DryRun
-from podsched.serve.client.errors import Forbidden, PreconditionFailed, Unavailable
+from podsched.serve.client.errors import ClientError, Forbidden, PreconditionFailed, Unavailable
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2 as v1
 from support.command_client import CommandClient, Fault, Inhabitants
@@ -89,6 +89,24 @@ async def test_a_pod_that_must_not_be_evicted_is_an_error_and_the_others_go(
     said = capsys.readouterr()
     assert "error: pod/b: you may not evict it" in said.err
     assert "drained" not in said.out
+
+
+async def test_a_dry_run_names_every_pod_that_cannot_be_evicted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    drained = Drained()
+    several = "This pod has more than one PodDisruptionBudget"
+
+    async def some(request: v1.EvictRequest) -> Pod:
+        if request.name != "c":
+            raise ClientError(several)
+        return Pod()
+
+    drained.client.evict = some  # type: ignore[method-assign]
+    assert await drain(drained.client, dry_run=DryRun.SERVER) == 2
+    said = capsys.readouterr()
+    assert said.err.splitlines() == [f"error: pod/{name}: {several}" for name in ("a", "b")]
+    assert "pod/c would be evicted (server dry run)" in said.out
 
 
 @pytest.mark.parametrize("dry_run", list(DryRun))

@@ -182,9 +182,8 @@ async def _drain(client: ApiClient, node: str, rules: Rules, dry_run: DryRun) ->
         say(*(f"error: node/{node}: {line}" for line in todo.errors()), error=True)
         return 1
     if dry_run.asked:
-        for pod in todo.evict:
-            await _try_evicting(client, pod, rules.grace_period)
-        return 0
+        refused = [await _try_evicting(client, pod, rules.grace_period) for pod in todo.evict]
+        return sum(refused)
     return await _evict_all(client, node, todo.evict, rules.grace_period)
 
 
@@ -237,17 +236,26 @@ def eviction(pod: Pod, **more: Any) -> EvictRequest:
     return EvictRequest(namespace=meta.namespace, name=meta.name, preconditions=same, **more)
 
 
-async def _try_evicting(client: ApiClient, pod: Pod, grace: int | None) -> None:
-    """Print whether the pod could be evicted now, if it were the only one."""
+async def _try_evicting(client: ApiClient, pod: Pod, grace: int | None) -> bool:
+    """Print whether the pod could be evicted now, if it were the only one.
+
+    Returns whether it could not be evicted later either. Raises Unavailable.
+    """
     name, suffix = pod.metadata.name, DryRun.SERVER.suffix
     try:
         await client.evict(eviction(pod, grace_period_seconds=grace, dry_run=True))
     except (NotFound, PreconditionFailed):
-        return
+        return False
     except DisruptionBudget as refusal:
         say(f"pod/{name} would wait{suffix}: {refusal}")
+    except Unavailable:
+        raise
+    except ClientError as error:
+        report(error, f"pod/{name}: ")
+        return True
     else:
         say(f"pod/{name} would be evicted{suffix}")
+    return False
 
 
 async def _evict(client: ApiClient, pod: Pod, grace: int | None) -> None:
