@@ -78,6 +78,48 @@ def test_pods_without_a_controller_are_moved_only_by_force() -> None:
     assert moves(freed(world(objects), rules=Rules(force=True))) == [("alone", "a", "b")]
 
 
+def test_a_pod_that_tolerates_cordoned_nodes_goes_to_none_that_is_to_be_free() -> None:
+    anywhere = [{"operator": "Exists"}]
+    made = world(
+        [
+            *map(node, ("a", "b", "c")),
+            owned("daemon", "a", "2", kind="DaemonSet"),
+            owned("one", "a", "500m", tolerations=anywhere),
+            owned("two", "b", "500m"),
+            owned("three", "c", "3"),
+        ]
+    )
+    found = freed(made, 2)
+    assert len(found.freed) == 2
+    assert not {to for _, _, to in moves(found)} & {*found.freed}
+
+
+def test_a_pod_that_tolerates_cordoned_nodes_goes_to_none_that_is_free_already() -> None:
+    made = world(
+        [
+            node("a"),
+            node("free"),
+            owned("daemon", "a", "2", kind="DaemonSet"),
+            owned("one", "a", tolerations=[{"operator": "Exists"}]),
+        ]
+    )
+    assert freed(made).steps == ()
+
+
+def test_a_pod_without_a_controller_moves_only_where_its_copy_can_run_beside_it() -> None:
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "lone"}}}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    spec = {"affinity": {"podAntiAffinity": required}, "metadata": {"labels": {"app": "lone"}}}
+    sizes = {"a": "4", "b": "5"}
+    nodes = [
+        node(name, labels={"zone": "1"}, allocatable={"cpu": cpu, "pods": "9"})
+        for name, cpu in sizes.items()
+    ]
+    for owner, found in (("", []), ("lone", [("pod", "a", "b")])):
+        pods = [owned("pod", "a", owner=owner, **spec), owned("two", "b", "3500m")]
+        assert moves(freed(world([*nodes, *pods]), rules=Rules(force=True))) == found
+
+
 def test_however_many_nodes_have_pods_that_must_not_move_the_others_are_tried() -> None:
     kept = [f"a{number}" for number in range(MAX_CANDIDATES)]
     nodes = [node(name, allocatable={"cpu": "1", "pods": "9"}) for name in kept]

@@ -11,7 +11,7 @@ largest pods until the pod fits, and then puts back every pod that can stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,11 +82,13 @@ def free_nodes(world: World, number: int, rules: Rules, budgets: Budgets) -> Def
     stay empty.
     """
     candidates, best, failures = [], Defragmentation(), 0
+    empty: set[str] = set()
     with world.changes.trial():
         for name in node_names(world):
             moving = _moving(world, name)
             if not moving:
                 world.changes.cordon(name)
+                empty.add(name)
             elif not any(obstacle(pod.pod, rules) or pod.terminating for pod in moving):
                 candidates.append((len(moving), _size(moving), name))
         for count, _, name in sorted(candidates):
@@ -94,7 +96,7 @@ def free_nodes(world: World, number: int, rules: Rules, budgets: Budgets) -> Def
                 break
             if len(best.steps) + count > rules.max_moves:
                 break
-            found = _emptied(world, (*best.freed, name), budgets)
+            found = _emptied(world, (*best.freed, name), empty, budgets)
             if found is None:
                 failures += 1
             else:
@@ -102,15 +104,23 @@ def free_nodes(world: World, number: int, rules: Rules, budgets: Budgets) -> Def
     return best
 
 
+def must_leave(pod: Pod) -> bool:
+    """Whether a node is empty only without the pod: static pods and those of DaemonSets stay."""
+    return stays(pod) in ("", UNMANAGED)
+
+
 def _moving(world: World, name: str) -> list[PodInfo]:
     """Return the pods that must leave a node to empty it."""
-    return [pod for pod in pods_on(world, name) if stays(pod.pod) in ("", UNMANAGED)]
+    return [pod for pod in pods_on(world, name) if must_leave(pod.pod)]
 
 
-def _emptied(world: World, names: tuple[str, ...], budgets: Budgets) -> Defragmentation | None:
+def _emptied(
+    world: World, names: tuple[str, ...], empty: Collection[str], budgets: Budgets
+) -> Defragmentation | None:
     """Return the moves that empty all of these nodes, cordoned together; None if a pod cannot move.
 
     All moves are computed anew for each further node, because pods must not move to that node.
+    ``empty``: nodes that must stay empty. Pods may tolerate that nodes are cordoned.
     """
     moving = [_moving(world, name) for name in names]
     steps: list[Step] = []
@@ -118,33 +128,43 @@ def _emptied(world: World, names: tuple[str, ...], budgets: Budgets) -> Defragme
         for name in names:
             world.changes.cordon(name)
         for some in moving:
-            made = _relocate(world, _largest_first(some), budgets)
+            made = _relocate(world, _largest_first(some), budgets, {*names, *empty})
             if made is None:
                 return None
             steps += made
     return Defragmentation(tuple(steps), names)
 
 
-def _relocate(world: World, pods: Iterable[PodInfo], budgets: Budgets) -> list[Step] | None:
-    """Move pods one after another; None if a budget refuses or there is no room."""
+def _relocate(
+    world: World, pods: Iterable[PodInfo], budgets: Budgets, avoided: Collection[str]
+) -> list[Step] | None:
+    """Move pods one after another; None if a budget refuses or no node but those has room."""
     steps = []
     for pod in pods:
         if budgets.refusal(pod.pod):
             return None
-        world.changes.remove(pod)
-        step = _replaced(world, pod)
-        if step is None:
+        node = _replaced(world, pod)
+        if not node or node in avoided:
             return None
-        steps.append(step)
+        steps.append(Step(pod, pod.node_name, node))
     return steps
 
 
-def _replaced(world: World, pod: PodInfo) -> Step | None:
-    """Schedule the replacement of a pod that was removed; None if no other node has room."""
-    [outcome] = world.schedule([world.changes.submit(replacement(pod.pod))], preempt=False)
-    if outcome.node_name in ("", pod.node_name):
-        return None
-    return Step(pod, pod.node_name, outcome.node_name)
+def _replaced(world: World, pod: PodInfo) -> str:
+    """Replace a pod by another one; return its node, "" if there is no room.
+
+    A pod without a controller stays until its copy has a node, as when the moves are carried out.
+    """
+    again = replacement(pod.pod)
+    is_copied = stays(pod.pod) == UNMANAGED
+    if is_copied:
+        again.metadata.name = again.metadata.uid  # A name that no other pod has.
+    else:
+        world.changes.remove(pod)
+    [outcome] = world.schedule([world.changes.submit(again)], preempt=False)
+    if is_copied:
+        world.changes.remove(pod)
+    return outcome.node_name
 
 
 # ---------------------------------------------------------------------- room for one pod
@@ -221,7 +241,7 @@ def _room_on(
         if _fits(world, waiting, name, without):
             going = without
     world.changes.nominate(waiting, name)
-    steps = _relocate(world, going, budgets)
+    steps = _relocate(world, going, budgets, {name})
     if steps is None:
         return None
     [outcome] = world.schedule([waiting], preempt=False)
