@@ -8,36 +8,58 @@ from typing import Any
 import pytest
 
 from podsched.api.objects import Pod
-from podsched.cli.plan import Action, Write, report_refusals
+from podsched.cli.plan import Action, Write, try_changes
 from podsched.serve.client.errors import Forbidden, Invalid
 from support.commands import Commands
 
 
 class Strict:
-    """A client whose server refuses some changes."""
+    """A client whose server refuses some changes, and has filled in a field of all pods."""
 
-    async def patch(self, kind: str, name: str, *_: Any, dry_run: bool, **__: Any) -> None:
+    async def patch(self, kind: str, name: str, *_: Any, dry_run: bool, **__: Any) -> Pod:
         assert dry_run
         if name == "frozen":
             raise Invalid('Pod "frozen" is invalid')
         if name == "others":
             raise Forbidden("you may not")
+        return stored(name, labels={"app": "web"} if name == "labeled" else {})
+
+
+def stored(name: str, labels: dict[str, str] | None = None) -> Pod:
+    pod = Pod()
+    pod.metadata.name, pod.metadata.namespace = name, "default"
+    pod.metadata.labels.update(labels or {})
+    pod.spec.dns_policy = "ClusterFirst"
+    return pod
+
+
+BEFORE = {f"Pod/default/{name}": stored(name) for name in ("fine", "labeled")}
 
 
 def write(action: Action, name: str) -> Write:
     pod = Pod()
-    pod.metadata.name = name
+    pod.metadata.name, pod.metadata.namespace = name, "default"
     return Write(action, pod, pod)
 
 
 async def test_a_change_that_the_server_would_refuse_is_told_before_it_is_carried_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    changes = [write(Action.CONFIGURE, name) for name in ("fine", "frozen", "others")]
+    changes = [write(Action.CONFIGURE, name) for name in ("labeled", "frozen", "others")]
     writes = [*changes, write(Action.CREATE, "frozen")]
     client: Any = Strict()
-    assert await report_refusals(client, writes) == 1, "rights are those of who carries it out"
+    tried = await try_changes(client, writes, BEFORE)
+    actions = [one.action if one is not None else None for one in tried]
+    rights = "rights are those of who carries it out"
+    assert actions == [Action.CONFIGURE, None, Action.CONFIGURE, Action.CREATE], rights
     assert capsys.readouterr().err == 'error: pod/frozen: Pod "frozen" is invalid\n'
+
+
+async def test_what_only_lacks_what_the_server_has_filled_in_is_unchanged() -> None:
+    client: Any = Strict()
+    [tried] = await try_changes(client, [write(Action.CONFIGURE, "fine")], BEFORE)
+    assert tried is not None
+    assert (tried.action, tried.after) == (Action.UNCHANGED, stored("fine"))
 
 
 @pytest.mark.parametrize(

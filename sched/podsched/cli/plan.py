@@ -119,7 +119,9 @@ def plan(filename: Filename, given: _Flags) -> None:
     config, written = read_source(ConfigSource(given.config))
     now = with_client(given.server, lambda client: _read(client, manifests))
     writes = [_write(manifest, now) for manifest in manifests]
-    if with_client(given.server, lambda client: report_refusals(client, writes)):
+    tried = with_client(given.server, lambda client: try_changes(client, writes, now.by_reference))
+    writes = [write for write in tried if write is not None]
+    if len(writes) < len(tried):
         raise typer.Exit(FAILED)
     forecast = _forecast(now, writes, config)
     token = plan_files.save(_document(now, writes, forecast, written), given.out)
@@ -170,23 +172,32 @@ def _write(manifest: AnyObject, now: Now) -> Write:
     return Write(action, manifest, after, before.metadata.resource_version)
 
 
-async def report_refusals(client: ApiClient, writes: Sequence[Write]) -> int:
-    """Print which changes the API server would refuse as invalid; return how many.
+async def try_changes(
+    client: ApiClient, writes: Sequence[Write], before: Mapping[str, AnyObject]
+) -> list[Write | None]:
+    """Return the writes as the API server would make them, with its defaults.
 
-    Only these are asked about: what a new object needs may be created with it, and one who makes a
-    plan need not have the right to carry it out.
+    Those that it would refuse as invalid are printed, and None. Only changes are asked about: what
+    a new object needs may be created with it, and one who makes a plan need not have the right to
+    carry it out. ``before``: the objects to change, by reference.
     """
-    refused = 0
+    found: list[Write | None] = []
     for write in writes:
+        tried: Write | None = write
         if write.action is Action.CONFIGURE:
             try:
-                await patch(client, write.manifest, dry_run=True)
+                after = await patch(client, write.manifest, dry_run=True)
+                action = Action.CONFIGURE
+                if after == before[reference(after)]:
+                    action = Action.UNCHANGED
+                tried = write._replace(action=action, after=after)
             except Invalid as error:
-                refused += 1
                 report(error, f"{short_reference(write.after)}: ")
+                tried = None
             except Forbidden:
-                continue
-    return refused
+                pass
+        found.append(tried)
+    return found
 
 
 def _forecast(now: Now, writes: Sequence[Write], config: SchedulerConfiguration) -> Forecast:
