@@ -126,6 +126,51 @@ async def test_a_nomination_whose_answer_was_lost_is_taken_back() -> None:
     assert work.nominated() == ""
 
 
+async def test_no_pod_is_moved_off_a_node_with_pods_that_the_plan_does_not_know() -> None:
+    work = Work()
+    work.cluster.create(pod("late", {"nodeName": "b"}))
+    error = await work.do(["a", "b"])
+    assert str(error) == "node/b has pods that the plan does not move: late"
+    assert not [call for call in work.client.calls if call.startswith(("create", "evict"))]
+    assert work.cordoned() == []
+
+
+async def test_a_node_on_which_a_pod_has_arrived_meanwhile_is_not_called_free() -> None:
+    class Crowded(list[str]):
+        def append(self, line: str) -> None:
+            super().append(line)
+            if "moved from a" in line:
+                work.cluster.create(pod("late", {"nodeName": "a"}))
+
+    work = Work()
+    work.said = Crowded()
+    assert isinstance(await work.do(["a"]), Stopped)
+    assert "node/a is free, and cordoned" not in work.said
+    assert work.cordoned() == []
+
+
+async def test_what_belongs_to_a_node_or_has_ended_does_not_keep_it_from_being_free() -> None:
+    work = Work()
+    daemon = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d"}
+    own = pod("daemon", {"nodeName": "a"}, ownerReferences=[daemon | {"controller": True}])
+    ended = pod("ended", {"nodeName": "a"})
+    ended.status.phase = "Succeeded"
+    for item in (own, ended):
+        work.cluster.create(item)
+    assert await work.do(["a"]) is None
+
+
+async def test_no_pod_makes_room_for_one_that_has_got_a_node_meanwhile() -> None:
+    work = Work()
+    waits = work.cluster.object("Pod", "default/waits")
+    assert isinstance(waits, Pod)
+    waits.spec.node_name = "b"
+    work.cluster.update(waits)
+    assert await work.do([], ("default", "waits", "a"), "a") is None
+    assert not [call for call in work.client.calls if call.startswith(("create", "evict"))]
+    assert work.said == ["pod/waits bound to b"]
+
+
 async def test_nothing_is_touched_if_one_of_the_pods_would_not_be_replaced() -> None:
     work = Work(controlled=False)
     error = await work.do(["a", "b"])

@@ -242,6 +242,23 @@ async def test_a_pod_whose_owner_has_no_controller_stays_or_is_copied_with_force
 
 
 @pytest.mark.looptime
+@pytest.mark.parametrize("owned", [True, False])
+@pytest.mark.parametrize("ended", [True, False], ids=["ended", "deleted"])
+async def test_a_pod_that_goes_anyway_is_neither_moved_nor_copied(owned: bool, ended: bool) -> None:
+    moved = a_move(owned=owned)
+    moved.inhabitants.stuck = True
+    going = moved.all()["web"]
+    if ended:
+        going.status.phase = "Succeeded"
+    else:
+        going.metadata.deletion_timestamp.GetCurrentTime()
+    moved.cluster.update(going)
+    await moved.move(force=True)
+    assert str(moved.ended) == "pod/web has ended or is being deleted"
+    assert moved.client.calls == ["get Pod web"]
+
+
+@pytest.mark.looptime
 async def test_an_owner_of_a_kind_that_is_kept_elsewhere_is_trusted() -> None:
     moved = owned_by(Owner(kind="Job", version="batch/v1"))
     moved.inhabitants.replaces = True
@@ -278,6 +295,27 @@ def test_a_placeholder_takes_what_the_pod_takes_on_one_node_alone() -> None:
     [term] = required.node_selector_terms
     assert term.match_fields[0].values == ["new"]
     assert held.spec.active_deadline_seconds == 13
+
+
+def test_a_placeholder_runs_only_where_the_pod_itself_may_run() -> None:
+    zones = [{"key": "zone", "operator": "In", "values": [zone]} for zone in ("1", "2")]
+    terms = [{"matchExpressions": [zone]} for zone in zones]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    sidecar = container(ports=[80], image="side:1") | {"restartPolicy": "Always"}
+    spec = {
+        "containers": [container(ports=[81])],
+        "initContainers": [sidecar],
+        "nodeSelector": {"disk": "ssd"},
+        "affinity": {"nodeAffinity": required},
+    }
+    held = placeholder(pod("web", spec), "new", 1.0).spec
+    assert dict(held.node_selector) == {"disk": "ssd"}
+    found = held.affinity.node_affinity.required_during_scheduling_ignored_during_execution
+    assert [
+        (term.match_expressions[0].values[0], term.match_fields[0].values[0])
+        for term in found.node_selector_terms
+    ] == [("1", "new"), ("2", "new")]
+    assert [port.host_port for port in held.containers[0].ports] == [80, 81]
 
 
 @pytest.mark.parametrize(("node", "raises"), [("new", False), ("", True)])

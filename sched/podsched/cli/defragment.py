@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import typer
 
+from podsched.api.conditions import is_finished
+from podsched.api.objects import Pod
 from podsched.ask.whatif.budgets import Budgets
-from podsched.ask.whatif.defragmentation import Defragmentation, Rules, free_nodes, make_room
+from podsched.ask.whatif.defragmentation import (
+    Defragmentation,
+    Rules,
+    free_nodes,
+    make_room,
+    must_leave,
+)
 from podsched.cli import plan_files
 from podsched.cli.client import Namespace, with_client
 from podsched.cli.cluster_source import ClusterSource, QuestionFlags, admit
@@ -25,10 +33,13 @@ from podsched.cli.relocation import Mover, PodMove, Stopped
 from podsched.cli.what_if import world_of
 from podsched.config.flags import flag
 from podsched.framework.pods import PodInfo
-from podsched.lib.counted import counted
+from podsched.lib.counted import counted, listed
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError
 from podsched.telemetry.log_output import configure_logging
+
+#: Max pods that are named when a plan is refused.
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +218,9 @@ async def _make_room(mover: Mover, moves: Sequence[PodMove], room: tuple[str, st
     """Move pods away so that the pending pod gets the room. Raises Stopped, ClientError."""
     namespace, name, node = room
     try:
-        await mover.nominate(namespace, name, node)
         for move in moves:
+            if await mover.nominate(namespace, name, node):
+                break  # It has a node: no more pods have to make room for it.
             await mover.move(move)
     except BaseException:
         try:
@@ -224,7 +236,8 @@ async def _free(
 ) -> None:
     """Empty nodes one after another, cordoned. Raises Stopped, ClientError.
 
-    Nodes that are not emptied are uncordoned, unless they were cordoned before.
+    Nodes that are not emptied are uncordoned, unless they were cordoned before. No pod is moved if
+    a node has others than the plan moves.
     """
     cordoned: list[str] = []
     try:
@@ -233,9 +246,12 @@ async def _free(
                 cordoned.append(name)
                 await set_unschedulable(client, name, True)
         for name in freed:
+            await _stop_at_others(client, name, {move.uid for move in moves})
+        for name in freed:
             for move in moves:
                 if move.from_node == name:
                     await mover.move(move)
+            await _stop_at_others(client, name, set())
             if name in cordoned:
                 cordoned.remove(name)
             mover.tell(f"node/{name} is free, and cordoned")
@@ -245,3 +261,18 @@ async def _free(
                 await set_unschedulable(client, name, False)
             except ClientError:
                 mover.tell(f"node/{name} stays cordoned: sched uncordon {name}")
+
+
+async def _stop_at_others(client: ApiClient, node: str, moving: Collection[str]) -> None:
+    """Raise Stopped if a node has other pods to move than those with these uids."""
+    pods = (await client.list("Pod", field_selector=f"spec.nodeName={node}")).items
+    others = [
+        pod.metadata.name
+        for pod in pods
+        if isinstance(pod, Pod)
+        and not is_finished(pod)
+        and must_leave(pod)
+        and pod.metadata.uid not in moving
+    ]
+    if others:
+        raise Stopped(f"node/{node} has pods that the plan does not move: {listed(others, _NAMED)}")

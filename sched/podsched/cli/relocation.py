@@ -44,7 +44,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from podsched.api.conditions import is_finished
+from podsched.api.conditions import is_finished, is_terminating
+from podsched.api.host_ports import host_ports
 from podsched.api.objects import OwnerReference, Pod
 from podsched.api.owners import SCALED_KINDS, controller_of, is_left_alone, owner_kind
 from podsched.api.quantity import format_quantity
@@ -111,7 +112,7 @@ class Mover:
         self.tell(f"pod/{planned.name} moved from {planned.from_node} to {node} as {again}")
 
     async def still_there(self, planned: PodMove) -> Pod:
-        """Return the pod. Raises Stopped if it is gone, another one, or on another node."""
+        """Return the pod. Raises Stopped if it is gone, ends, is another, or on another node."""
         try:
             pod = await self.client.get("Pod", planned.name, planned.namespace)
         except NotFound:
@@ -119,6 +120,8 @@ class Mover:
         assert isinstance(pod, Pod)
         if pod.metadata.uid != planned.uid or pod.spec.node_name != planned.from_node:
             raise Stopped(f"pod/{planned.name} has been replaced or moved since the plan was made")
+        if is_finished(pod) or is_terminating(pod):
+            raise Stopped(f"pod/{planned.name} has ended or is being deleted")
         return pod
 
     async def replacing(self, pod: Pod) -> OwnerReference | None:
@@ -147,11 +150,14 @@ class Mover:
             return True
         return found.metadata.uid != owner.uid or is_left_alone(found)
 
-    async def nominate(self, namespace: str, name: str, node_name: str) -> None:
-        """Nominate a pod that is not bound; "": no more. Raises Stopped, ClientError."""
+    async def nominate(self, namespace: str, name: str, node_name: str) -> str:
+        """Nominate a pod, "": no more; return the node to which it is bound, "" if it waits.
+
+        Raises Stopped, ClientError.
+        """
         status = {"status": {"nominatedNodeName": node_name or None}}
         try:
-            await self.client.patch("Pod", name, status, namespace)
+            pod = await self.client.patch("Pod", name, status, namespace)
         except NotFound:
             raise Stopped(f"pod/{name} is gone") from None
         except Invalid:
@@ -159,6 +165,8 @@ class Mover:
             pod = await self.client.get("Pod", name, namespace)
             if not (isinstance(pod, Pod) and pod.spec.node_name):
                 raise
+        assert isinstance(pod, Pod)
+        return str(pod.spec.node_name)
 
     async def bound(self, namespace: str, name: str, wanted: str) -> str:
         """Return the node that a pod gets. Raises Stopped if that takes too long."""
@@ -391,12 +399,15 @@ def placeholder(pod: Pod, node_name: str, lifetime: float) -> Pod:
     spec.scheduler_name = pod.spec.scheduler_name
     spec.priority_class_name = pod.spec.priority_class_name
     spec.tolerations.extend(pod.spec.tolerations)
+    spec.node_selector.update(pod.spec.node_selector)
     spec.restart_policy = "Never"
     spec.termination_grace_period_seconds = 0
     spec.active_deadline_seconds = math.ceil(lifetime)
     required = spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
-    term = required.node_selector_terms.add()
-    term.match_fields.add(key="metadata.name", operator="In", values=[node_name])
+    own = pod.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
+    required.CopyFrom(own)
+    for term in required.node_selector_terms or [required.node_selector_terms.add()]:
+        term.match_fields.add(key="metadata.name", operator="In", values=[node_name])
     container = spec.containers.add(name="hold", image=_IMAGE)
     for name, amount in requests_in_units(pod).items():
         if amount:
@@ -404,6 +415,7 @@ def placeholder(pod: Pod, node_name: str, lifetime: float) -> Pod:
             container.resources.requests[name] = text
             if not may_overcommit(name):
                 container.resources.limits[name] = text
-    for other in pod.spec.containers:
-        container.ports.extend(port for port in other.ports if port.host_port)
+    for address, protocol, port in host_ports(pod.spec):
+        # Without their names, which only each container's own ports must not share.
+        container.ports.add(container_port=port, host_port=port, host_ip=address, protocol=protocol)
     return held
