@@ -71,6 +71,8 @@ class Preemptor:
             permits(policy, self.workload, victim)
             and any(key in self.short for key in victim.usage)
             and victim.key not in self.spared
+            # Of a unit that grows, the pods that run may have a lower priority.
+            and victim.key != self.workload.key
         )
 
 

@@ -598,3 +598,11 @@ async def test_the_message_on_a_victim_names_the_job_that_it_makes_room_for() ->
         [told] = world.events("of-job", "Preempted")
         uid = world.stored("alone").metadata.uid
         assert f"(UID: {uid}, JobUID: {uid})" in told
+
+
+async def test_a_gang_does_not_preempt_itself_for_a_more_important_pod_that_joins_it() -> None:
+    async with one_node({"cpu": 2}, within="LowerPriority").running() as world:
+        await gang_and_wait(world, "g", "team", 2, cpu=1)
+        job(world, "late", "team", 5, cpu=1, spec={"schedulingGroup": {"podGroupName": "g"}})
+        await asyncio.sleep(5)
+        assert bound(world) == ["g-0", "g-1"]
