@@ -606,3 +606,26 @@ async def test_a_gang_does_not_preempt_itself_for_a_more_important_pod_that_join
         job(world, "late", "team", 5, cpu=1, spec={"schedulingGroup": {"podGroupName": "g"}})
         await asyncio.sleep(5)
         assert bound(world) == ["g-0", "g-1"]
+
+
+async def test_a_unit_is_a_candidate_for_another_queue_when_that_which_waited_for_it_is_gone() -> (
+    None
+):
+    world = one_node()
+    for name, quota in (("a", 4), ("b", 0), ("c", 4)):
+        cluster_queue(world, name, {"gpu": quota}, cohort="all", reclaim="Any")
+    evict_pods = world.cluster.evict_pods
+
+    async def unwilling(requests: Any, *, fence: Any) -> Any:
+        raise Invalid("not now")
+
+    world.cluster.evict_pods = unwilling  # type: ignore[method-assign]
+    async with world.running():
+        await job_and_wait(world, "old", "b", gpu=8)
+        job(world, "a", "a", gpu=4)
+        await asyncio.sleep(0.5)
+        await job_and_wait(world, "c", "c", gpu=4)
+        world.cluster.delete("Pod", "default/a")
+        world.cluster.evict_pods = evict_pods  # type: ignore[method-assign]
+        await asyncio.sleep(5)
+        assert bound(world) == ["c"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from podsched.lib.taking import take_all
@@ -63,7 +64,10 @@ class Holds:
         self._books.stale |= dict.fromkeys((key, *hold.victims))
         if hold.queue in self._books.snapshot.queues:
             self._books.snapshot.remove_usage(hold.queue, hold.counted)
-            self._books.freed.append((hold.queue, hold.counted.keys()))
+            # Others may preempt the victims that are left.
+            units = (self._books.units.get(victim) for victim in hold.victims)
+            of_victims = (unit.usage for unit in units if unit is not None)
+            self._books.freed.append((hold.queue, {*hold.counted, *chain(*of_victims)}))
 
     def is_victim(self, key: str) -> bool:
         """Whether another unit waits for this one to be gone."""
