@@ -629,3 +629,15 @@ async def test_a_unit_is_a_candidate_for_another_queue_when_that_which_waited_fo
         world.cluster.evict_pods = evict_pods  # type: ignore[method-assign]
         await asyncio.sleep(5)
         assert bound(world) == ["c"]
+
+
+async def test_a_new_node_helps_a_unit_that_needs_victims_and_had_no_room_without_them() -> None:
+    world = one_node({"cpu": 16, "gpu": 8}, within="LowerPriority")
+    async with world.running():
+        await job_and_wait(world, "low", "team", gpu=4)
+        await world.pod_and_wait("other", cpu="5")
+        await job_and_wait(world, "wide", "team", 10, cpu=8, gpu=8)
+        assert bound(world) == ["low", "other"]
+        big_node(world, "n2")
+        await asyncio.sleep(15)
+        assert bound(world) == ["other", "wide"]

@@ -119,9 +119,14 @@ class PodGroupFollowUp(TermPart):
             return
         nominated = result.nominations.get(queued.info.uid, "") if result.victims else ""
         self._follow_up.nominate(queued.info, nominated)
-        # A unit of a queue that needs victims was tried on no nodes, so no plugin has rejected it.
-        plugin = status.plugin or ("" if decided.attempted is None else VICTIMS_OF)
-        self._follow_up.reject(queued, status.message, {plugin} - {""}, set(), nominated)
+        plugins = {status.plugin} - {""}
+        if decided.attempted is not None and not plugins:
+            # A unit of a queue that needs victims was tried on no nodes, so no plugin has rejected
+            # it. If it has found none, it may be that nodes have no room without them either.
+            plugins = {VICTIMS_OF}
+            if decided.attempted.chosen is None and not result.decisions:
+                plugins.update(decided.runtime.filter_names)
+        self._follow_up.reject(queued, status.message, plugins, set(), nominated)
 
     def _fail(self, decision: Decision, decided: DecidedGroup, rejecting: set[str]) -> None:
         """Return a member without a node to the queue, with its own reason or the group's.
