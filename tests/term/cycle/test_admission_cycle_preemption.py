@@ -641,3 +641,16 @@ async def test_a_new_node_helps_a_unit_that_needs_victims_and_had_no_room_withou
         big_node(world, "n2")
         await asyncio.sleep(15)
         assert bound(world) == ["other", "wide"]
+
+
+async def test_a_unit_is_preempted_once_it_has_become_less_important_than_one_that_waits() -> None:
+    world = one_node({"cpu": 2}, within="LowerPriority")
+    for name, value in (("high", 10), ("low", -10)):
+        priority_class(world, name, value)
+    async with world.running():
+        await job_and_wait(world, "old", "team", cpu=2, labels={PRIORITY: "high"})
+        await job_and_wait(world, "new", "team", cpu=2)
+        assert bound(world) == ["old"]
+        world.change("old", lambda pod: pod.metadata.labels.update({PRIORITY: "low"}))
+        await asyncio.sleep(5)
+        assert bound(world) == ["new"]

@@ -313,7 +313,10 @@ class Admission:
         self.requeuing.places.update(unit)
         self.endings.update(unit, state.drains, is_victim=is_victim)
         if unit.held and not is_victim:
-            admitted[key] = self.requeuing.places.put(self._workloads.admitted(unit))
+            known, now = admitted.get(key), self._workloads.admitted(unit)
+            admitted[key] = self.requeuing.places.put(now)
+            if known is not None and now.priority < known.priority:
+                self.books.freed.append((unit.queue, unit.usage.keys()))  # Others may preempt it.
         else:
             admitted.pop(key, None)
         problem = find_problem(state, self.requeuing, unit) if unit.waiting else None
