@@ -221,3 +221,13 @@ async def test_a_queue_that_is_being_deleted_admits_nothing() -> None:
         assert bound(world) == ["q"]
         assert message(world, "p") == "ClusterQueue a is inactive"
         world.check()
+
+
+async def test_quota_of_a_strict_head_goes_to_others_once_another_head_needs_too_much() -> None:
+    async with _world(strategy="StrictFIFO").running() as world:
+        await job_and_wait(world, "runs", "b", gpu=4)
+        await job_and_wait(world, "head", "a", gpu=8)
+        await job_and_wait(world, "borrows", "b", gpu=4)
+        assert bound(world) == ["runs"]
+        await job_and_wait(world, "huge", "a", 5, gpu=20)
+        assert bound(world) == ["borrows", "runs"]

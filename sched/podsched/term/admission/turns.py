@@ -223,6 +223,10 @@ class Turns:
         workload = self.workloads[key] = replace(workload, tried=tried or {}, shape=shape)
         if parked:
             self._parked[key] = None
+        if self._keepers.get(name, key) != key:
+            # It has come before the head for which quota was kept.
+            del self._keepers[name]
+            self._books.freed.append((name, None))
         pending = self.pending[name]
         stays = pending.requeue(workload, reason, untried=bool(tried), lacks=lacks)
         # A head that lost to another head of its cycle is tried in the next one: it blocks nothing.
