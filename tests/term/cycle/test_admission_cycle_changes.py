@@ -21,6 +21,7 @@ from support.queues import (
     gang,
     job,
     job_and_wait,
+    local_queue,
     message,
     one_node,
 )
@@ -231,3 +232,22 @@ async def test_quota_of_a_strict_head_goes_to_others_once_another_head_needs_too
         assert bound(world) == ["runs"]
         await job_and_wait(world, "huge", "a", 5, gpu=20)
         assert bound(world) == ["borrows", "runs"]
+
+
+async def test_past_usage_that_has_changed_gives_a_strict_queue_another_head() -> None:
+    world = TermWorld(queues={"admissionFairSharing": {"usageHalfLifeTime": "10m"}})
+    big_node(world, "n")
+    flavor(world)
+    by_usage = {"strategy": "StrictFIFO", "mode": "UsageBasedAdmissionFairSharing"}
+    cluster_queue(world, "x", {"cpu": 8}, **by_usage)
+    local_queue(world, "y", "x")
+    async with world.running():
+        await job_and_wait(world, "past", "y", cpu=4)
+        await asyncio.sleep(300)
+        await job_and_wait(world, "runs", "x", cpu=4)
+        await world.delete_and_wait("past")
+        await job_and_wait(world, "big", "x", cpu=8)
+        await job_and_wait(world, "small", "y", cpu=2)
+        assert bound(world) == ["runs"]
+        await asyncio.sleep(1200)
+        assert bound(world) == ["runs", "small"]

@@ -195,6 +195,8 @@ class Admission:
         sampled = self.histories.sample(self.books.now, self.tallies)
         for key in sampled:
             self.tallies.changed[QueueKey("LocalQueue", key)] = None
+        if sampled:
+            self.turns.find_heads_anew()
         # Past usage also orders the victims of a queue (``Workloads.admitted``).
         for key, unit in list(self.units.items()) if sampled else ():
             if unit.held and unit.local_queue_key in sampled:

@@ -265,6 +265,12 @@ class Turns:
         self.blocked.pop(queue, None)
         self.ready[queue] = None
 
+    def find_heads_anew(self) -> None:
+        """Have the heads tried of queues that past usage orders, since it has changed."""
+        for name, pending in self.pending.items():
+            if isinstance(pending, PendingByUsage) and self.blocked.pop(name, None) is not None:
+                self.ready[name] = None
+
     def _try_shape(self, workload: Workload) -> None:
         """Have a unit, if it waits still, and others of its shape in its queue tried again."""
         self.pending[workload.queue].retry(workload)
