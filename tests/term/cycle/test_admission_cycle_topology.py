@@ -504,3 +504,20 @@ async def test_a_queue_whose_topology_is_missing_admits_nothing_until_it_is_ther
         topology(world, "racks", BLOCK)
         await asyncio.sleep(1)
         assert bound(world) == ["p"]
+
+
+async def test_pods_made_again_are_tried_each_in_the_domain_of_their_gang() -> None:
+    """Two gangs that are alike run in two racks, and one of these has no room any more."""
+    async with racks().running() as world:
+        for name in ("g", "h"):
+            required = {REQUIRED: RACK}
+            await gang_and_wait(world, name, "team", 2, 1, cpu=3, annotations=required)
+        [full], [other] = nodes(world, "g"), nodes(world, "h")
+        assert full != other
+        for name in ("g", "h"):
+            await world.delete_and_wait(f"{name}-1")
+        world.pod("stray", cpu="5", on=full)
+        for name in ("g", "h"):
+            spec = {"schedulingGroup": {"podGroupName": name}}
+            await job_and_wait(world, f"{name}-2", "team", cpu=3, spec=spec)
+        assert bound(world) == ["g-0", "h-0", "h-2", "stray"]

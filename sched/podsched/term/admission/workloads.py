@@ -70,7 +70,10 @@ class Workloads:
         sets = self._pod_sets(unit, group, devices, level)
         # The priority decides about victims, and that of a WorkloadPriorityClass is in no pod.
         of_sets = tuple((pods.group, frozenset(pods.kept.items())) for pods in sets)
-        shape = _shape(group, unit, devices), level, of_sets, common.priority
+        # Pods that run may bind the others to their domain.
+        bound = unit.held and (group.topology_key or level.required or level.slices)
+        own = unit.key if bound else ""
+        shape = _shape(group, unit, devices), level, of_sets, common.priority, own
         return self._requeuing.in_place(replace(common, pod_sets=sets, shape=shape))
 
     def _pod_sets(
