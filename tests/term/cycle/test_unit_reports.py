@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
@@ -41,6 +42,32 @@ async def test_each_member_that_comes_later_is_told_that_its_queue_is_stopped() 
         stopped = "ClusterQueue team is stopped"
         assert [message(world, name) for name in ("first", "later")] == [stopped] * 2
         assert world.events("first", "FailedScheduling") == [stopped]
+
+
+@pytest.mark.looptime
+async def test_a_gang_that_has_lost_its_pods_is_told_why_it_waits_although_writes_are_late() -> (
+    None
+):
+    """It changes again before the write is seen that it has lost them."""
+    world, is_reachable = one_node({"cpu": 8}), asyncio.Event()
+    patch_many = world.cluster.patch_many
+
+    async def late(requests: Any, *, fence: Any) -> Any:
+        await is_reachable.wait()
+        return await patch_many(requests, fence=fence)
+
+    async with world.running():
+        await gang_and_wait(world, "g", "team", 1, cpu=4)
+        world.cluster.patch_many = late  # type: ignore[method-assign]
+        world.cluster.delete("Pod", "default/g-0")
+        await job_and_wait(world, "other", "team", 10, cpu=8)
+        again = {"schedulingGroup": {"podGroupName": "g"}}
+        await job_and_wait(world, "again", "team", cpu=4, spec=again)
+        world.change("again", lambda pod: pod.metadata.annotations.update({"a": "b"}))
+        await asyncio.sleep(1)
+        is_reachable.set()
+        await asyncio.sleep(1)
+        assert condition(world, "g")[:2] == ("False", "WaitingForQuota")
 
 
 class Unlisted(dict[str, Any]):

@@ -126,9 +126,10 @@ class Endings:
             self._at_limit.pop(key, None)
             self.were_ready.discard(key)
             # A new leader has not seen the pods, but the condition says that the unit was admitted.
-            admitted = (
-                key in self._running
-                or true_condition(self._cluster, key, QUOTA_RESERVED) is not None
+            # Later it is not read: the write that makes it False may still be under way.
+            admitted = key in self._running or (
+                key not in self._waiting
+                and true_condition(self._cluster, key, QUOTA_RESERVED) is not None
             )
             self._running.discard(key)
             self._waiting.pop(key, None)
