@@ -40,6 +40,10 @@ class DueTimes:
         if at < self._at.get(key, inf):
             self.set(key, at)
 
+    def at(self, key: str) -> float | None:
+        """Return when a key is due; None: never."""
+        return self._at.get(key)
+
     def discard(self, key: str) -> None:
         """Make a key due no more."""
         self._at.pop(key, None)

@@ -24,7 +24,7 @@ from itertools import chain
 from podsched.queues.assignment import Assignment, Mode, Outcome, Waiting
 from podsched.queues.fair_victims import BOTH, FairStrategy, fair_search
 from podsched.queues.flavors import Assigner
-from podsched.queues.objects import PODS, ClusterQueue, Policy, Workload
+from podsched.queues.objects import ClusterQueue, Policy, Workload
 from podsched.queues.order import Requeue, stays_in_heap
 from podsched.queues.partial import search_counts, some_counts
 from podsched.queues.pending import Lacks
@@ -373,7 +373,7 @@ def lacks(snapshot: Snapshot, workload: Workload, rules: Rules) -> Lacks:
     line = [node, *node.ancestors] if queue.preemption.is_possible else []
     # Every flavor is compared with the sum of all pod sets, whichever of them gets it: one quota
     # too many costs one more try, one too few would leave the workload waiting for ever.
-    wanted = {**workload.requests, PODS: workload.size}
+    wanted = workload.wanted
     return frozenset(
         key
         for group in queue.groups

@@ -188,6 +188,11 @@ class Workload:
         return total
 
     @property
+    def wanted(self) -> dict[str, int]:
+        """``requests``, and the number of its pods, which a queue may count, too."""
+        return {**self.requests, PODS: self.size}
+
+    @property
     def size(self) -> int:
         """The number of its pods."""
         return sum(pods.count for pods in self.pod_sets)

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME
-from podsched.ask.queues.waiting import explain_admission
+from podsched.ask.queues.tree import queue_trees
+from podsched.ask.queues.waiting import explain_admission, preempted_pods
 from podsched.v1.scheduling_pb2 import QueueAdmission
 from support.queues import (
     big_node,
@@ -217,3 +218,69 @@ async def test_a_unit_is_told_for_whom_a_node_is_kept_that_has_room() -> None:
         )
         assert found.sentence == f"Its quota suffices now, but {where}."
         assert where in message(world, "endless")
+
+
+async def test_the_number_of_pods_counts_where_the_queue_has_a_quota_of_it() -> None:
+    world = two_nodes()
+    cluster_queue(world, "team", {"cpu": 3, "pods": 2})
+    async with world.running():
+        gang(world, "train", "team", 4, cpu=1)
+        found = await why(world, "train")
+        assert [(one.resource, one.missing) for one in found.shortages] == [
+            ("cpu", "1"),
+            ("pods", "2"),
+        ]
+        assert list(found.changes) == [
+            "nominalQuota of ClusterQueue team: default/cpu=4 (+1), default/pods=4 (+2)",
+            "2 of its 4 pods: so many have quota now",
+        ]
+
+
+async def test_a_unit_that_waits_for_its_victims_would_preempt_these_and_no_others() -> None:
+    world = two_nodes()
+    cluster_queue(world, "team", {"cpu": 4}, within="LowerPriority")
+    async with world.running():
+        slow = {"terminationGracePeriodSeconds": 300}
+        for priority, name in enumerate(("a", "b")):
+            await job_and_wait(world, name, "team", priority, cpu=2, spec=dict(slow))
+        await job_and_wait(world, "high", "team", 5, cpu=2)
+        assert preempted_pods(world.state.admission, "default/pod:high") == ["default/a"]
+
+
+async def test_a_unit_is_told_for_which_head_of_another_queue_quota_is_kept() -> None:
+    world = two_nodes()
+    cluster_queue(world, "a", {"cpu": 8}, cohort="all", strategy="StrictFIFO")
+    cluster_queue(world, "b", {"cpu": 0}, cohort="all")
+    async with world.running():
+        for name, queue, cpu in (("runs", "b", 4), ("head", "a", 8)):
+            await job_and_wait(world, name, queue, cpu=cpu)
+        job(world, "late", "b", cpu=4)
+        found = await why(world, "pod:late")
+        assert found.sentence == "Its quota suffices now, but it is kept for default/pod:head."
+
+
+async def test_a_unit_that_backs_off_is_told_until_when() -> None:
+    late = {"timeout": "10s", "requeuingStrategy": {"backoffBaseSeconds": 60}}
+    world = TermWorld(queues={"waitForPodsReady": late})
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 8})
+    async with world.running():
+        gang(world, "train", "team", 1, cpu=4)
+        await asyncio.sleep(12)
+        job(world, "again", "team", cpu=4, spec={"schedulingGroup": {"podGroupName": "train"}})
+        found = await why(world, "train")
+        assert found.sentence == (
+            "Its quota suffices now, but it backs off until 2027-01-15T08:01:10Z."
+        )
+
+
+async def test_a_queue_that_is_being_deleted_says_so_in_the_tree() -> None:
+    world = two_nodes()
+    queue = cluster_queue(world, "team", {"cpu": 4})
+    queue.metadata.finalizers.append("example.com/kept")
+    queue.metadata.deletion_timestamp.seconds = 1
+    world.cluster.update(queue)
+    async with world.running(seconds=1):
+        [tree] = queue_trees(world.state.admission)
+        assert tree["problem"] == "terminating"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from podsched.api.conditions import is_terminating
 from podsched.api.objects import object_key
 from podsched.queues.amounts import amount_text
 from podsched.queues.quota import FlavorResource, Node
@@ -93,6 +94,8 @@ def _reserved(admission: Admission, queue: str) -> list[Tree]:
 def _problem(admission: Admission, name: str) -> str:
     """Return why a ClusterQueue admits nothing; "" if it is active."""
     item = admission.cluster.get("ClusterQueue", "", name)
+    if item is not None and is_terminating(item):
+        return "terminating"
     if item is not None and is_stopped(item):
         return "stopped"
     if name in admission.snapshot.forest.cyclic:

@@ -16,8 +16,8 @@ from podsched.lib.counted import counted, listed
 from podsched.lib.groups import lists_by_key
 from podsched.queues.amounts import amount_text
 from podsched.queues.assignment import Assignment, Mode
-from podsched.queues.cycle import nominate
-from podsched.queues.objects import Policy, Strategy, Workload
+from podsched.queues.cycle import nominate, run_cycle
+from podsched.queues.objects import PODS, Policy, Strategy, Workload
 from podsched.queues.order import queue_order
 from podsched.queues.pending import PendingByUsage
 from podsched.queues.quota import FlavorResource, Node, Quota
@@ -25,6 +25,7 @@ from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cohort
 from podsched.queues.victims import Victim
 from podsched.term.admission.admission import Admission
+from podsched.term.admission.reservation_text import time_text
 from podsched.v1.scheduling_pb2 import Explanation, QueueAdmission
 
 #: Max units ahead that are looked at, and max names of units or queues in a list.
@@ -77,8 +78,13 @@ def preempted_pods(admission: Admission, key: str) -> list[str]:
     unit, workload = admission.units.get(key), admission.turns.workloads.get(key)
     if unit is None or not unit.waiting or workload is None:
         return []
-    _, victims = _nominated(admission, admission.snapshot, workload)
-    return [pod.key for one in victims for pod in admission.units[one.workload.key].held.values()]
+    hold = admission.holds.of.get(key)
+    if hold is not None and hold.victims:
+        keys = sorted(hold.victims)
+    else:
+        _, victims = _nominated(admission, admission.snapshot, workload)
+        keys = [one.workload.key for one in victims]
+    return [pod.key for one in keys for pod in admission.units[one].held.values()]
 
 
 def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -> None:
@@ -94,7 +100,9 @@ def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -
         return
     if assignment.mode is Mode.FIT:
         why = WAITS_FOR_NODES
-        kept = _kept_for_others(admission, workload, assignment)
+        kept = _backs_off(admission, workload.key)
+        kept = kept or _kept_for_others(admission, workload, assignment)
+        kept = kept or _kept_for_heads(admission, workload)
         if kept or blocking:
             kept = kept or f"{listed(blocking, _MOST_NAMED)} would be admitted first"
             why = f"its quota suffices now, but {kept}"
@@ -121,6 +129,31 @@ def _kept_for_others(admission: Admission, workload: Workload, assignment: Assig
         return ""
     delay = reservations.delays.delay(workload, assignment.usage, ())
     return delay or reservations.delays.kept_node(workload)
+
+
+def _kept_for_heads(admission: Admission, workload: Workload) -> str:
+    """Return for which heads that block other queues quota is kept from a unit, or ""."""
+    turns, snapshot = admission.turns, admission.snapshot
+    root = snapshot.node(workload.queue).root
+    heads = [
+        turns.workloads[key]
+        for name, key in turns.keepers.items()
+        if name in turns.blocked and key in turns.workloads and name != workload.queue
+        if snapshot.node(name).root is root
+    ]
+    entries = run_cycle(snapshot, [*heads, workload], admission.rules) if heads else ()
+    if all(one.admitted for one in entries if one.workload is workload):
+        return ""
+    return f"it is kept for {listed([one.key for one in heads], _MOST_NAMED)}"
+
+
+def _backs_off(admission: Admission, key: str) -> str:
+    """Return until when the leader does not try a unit, or ""."""
+    until, books = admission.turns.backoffs.at(key), admission.books
+    # Only the leader has an epoch; elsewhere the time is not known.
+    if until is None or not books.epoch or until <= books.now:
+        return ""
+    return f"it backs off until {time_text(until)}"
 
 
 def _nominated(
@@ -180,8 +213,9 @@ def _ahead_of(admission: Admission, workload: Workload) -> list[Workload]:
 def _has_quota(snapshot: Snapshot, workload: Workload) -> bool:
     """Whether each group of resources has a flavor with room for all of a unit, without victims."""
     queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
-    asked = workload.requests
-    return all(queue.group(resource) for resource, need in asked.items() if need) and all(
+    asked = workload.wanted
+    covered = all(queue.group(name) for name, need in workload.requests.items() if need)
+    return covered and all(
         any(
             all(
                 asked[resource] <= node.available(FlavorResource(flavor, resource))
@@ -199,7 +233,7 @@ def _has_quota(snapshot: Snapshot, workload: Workload) -> bool:
 def _add_shortages(answer: QueueAdmission, snapshot: Snapshot, workload: Workload) -> None:
     """Add each flavor whose quota is too small for the whole unit."""
     queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
-    for resource, need in sorted(workload.requests.items()):
+    for resource, need in sorted(workload.wanted.items()):
         group = queue.group(resource)
         for flavor in () if group is None else group.flavors:
             key = FlavorResource(flavor, resource)
@@ -261,7 +295,7 @@ def _changes(admission: Admission, workload: Workload, victims: list[Victim]) ->
 
 def _more_quota(admission: Admission, workload: Workload) -> Iterator[str]:
     """Yield the flavor that lacks least, with the nominal quota that would suffice."""
-    snapshot, asked = admission.snapshot, workload.requests
+    snapshot, asked = admission.snapshot, workload.wanted
     queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
     tried = []
     for flavors in _choices(admission, workload):
@@ -353,7 +387,7 @@ def _fewer(admission: Admission, workload: Workload) -> int:
     node, most = admission.snapshot.node(workload.queue), 0
     for flavors in _choices(admission, workload):
         fits = pods.count
-        for resource, number in pods.requests.items():
+        for resource, number in {**pods.requests, PODS: 1}.items():
             if number and resource in flavors:
                 key = FlavorResource(flavors[resource], resource)
                 fits = min(fits, node.available(key) // number)

@@ -116,8 +116,7 @@ def stored_reservation(cluster: ClusterView, unit: Unit, workload: Workload) -> 
     for node, here in made.nodes.items():
         if kept := _take(here, left, lambda resource: resource):
             nodes[node] = kept
-    quota = {**workload.requests, PODS: workload.size}
-    usage = _take(made.usage, quota, lambda key: key.resource)
+    usage = _take(made.usage, workload.wanted, lambda key: key.resource)
     devices = made.devices[: asked_devices(cluster, unit.waiting.values())]
     return replace(made, usage=usage, nodes=nodes, devices=devices)
 

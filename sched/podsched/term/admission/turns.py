@@ -60,8 +60,9 @@ class Turns:
         self.ready: dict[str, None] = {}
         #: Queues whose head was tried in vain, with the head's place in the queue's order.
         self.blocked: dict[str, tuple[Any, ...]] = {}
-        #: By queue, the key of the last head that blocked it without victims: quota is kept for it.
-        self._keepers: dict[str, str] = {}
+        self.keepers: dict[str, str] = {}
+        """By queue, the key of the last head that blocked it without victims: quota is kept for it.
+        """
         #: Keys of units that fit no nodes, and of those among them that an event may have helped.
         self._parked: dict[str, None] = {}
         self._helped: dict[str, None] = {}
@@ -75,7 +76,7 @@ class Turns:
         for of_units in (self.workloads, self._parked, self._helped, self.due, self._tried):
             of_units.clear()
         self._books.freed.clear()
-        for of_queues in (self.pending, self.ready, self.blocked, self._keepers):
+        for of_queues in (self.pending, self.ready, self.blocked, self.keepers):
             of_queues.clear()
         for name, queue in self._books.snapshot.queues.items():
             pending: Pending | PendingByUsage = Pending(queue.strategy)
@@ -136,8 +137,8 @@ class Turns:
             self._tried.remove(key)
             # The events of its pods stood for all of its shape, and it may have been the head.
             self._try_shape(old)
-        if self._keepers.get(name) == key and (new is None or not _asks_the_same(old, new)):
-            del self._keepers[name]
+        if self.keepers.get(name) == key and (new is None or not _asks_the_same(old, new)):
+            del self.keepers[name]
             self._books.freed.append((name, None))
 
     def _enter(self, workload: Workload) -> None:
@@ -223,9 +224,9 @@ class Turns:
         workload = self.workloads[key] = replace(workload, tried=tried or {}, shape=shape)
         if parked:
             self._parked[key] = None
-        if self._keepers.get(name, key) != key:
+        if self.keepers.get(name, key) != key:
             # It has come before the head for which quota was kept.
-            del self._keepers[name]
+            del self.keepers[name]
             self._books.freed.append((name, None))
         pending = self.pending[name]
         stays = pending.requeue(workload, reason, untried=bool(tried), lacks=lacks)
@@ -235,7 +236,7 @@ class Turns:
             by_usage = isinstance(pending, PendingByUsage)
             self.blocked[name] = _LAST if by_usage else queue_order(workload)
             if reason is Requeue.NO_CANDIDATES:
-                self._keepers[name] = key
+                self.keepers[name] = key
         self.ready[name] = None
 
     def back_off(self, workload: Workload, until: float) -> None:
