@@ -72,6 +72,24 @@ def test_another_pod_tells_it_once_the_one_that_does_is_gone() -> None:
     assert world.written() == [text]
 
 
+def test_a_pod_that_waits_already_tells_it_once_the_one_that_does_is_gone() -> None:
+    world = World()
+    world.gone(world.lone("first", 10))
+    second, third = world.lone("second", 12), world.lone("third", 14)
+    [text] = world.written()
+    world.gone(second)
+    assert list(world.places.moved) == [third.key]
+    world.places.update(third)
+    assert world.written() == [text]
+
+
+def test_the_place_of_pods_does_not_depend_on_which_of_them_is_read_first() -> None:
+    world = World()
+    later, first = world.lone("later", 12), world.lone("first", 10)
+    assert list(world.places.moved) == [later.key]
+    assert world.queued_at(later) == world.queued_at(first) == 10
+
+
 def test_a_pod_that_names_a_job_of_another_namespace_does_not_take_its_place() -> None:
     world = World()
     world.lone("first", 10)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import islice
 from math import inf
 from typing import Final, NamedTuple
 
@@ -21,6 +22,7 @@ from podsched.api.owners import controller_of
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import stored_group
 from podsched.framework.pods import PodInfo
+from podsched.lib.groups import Groups
 from podsched.queues.objects import Workload
 from podsched.term.admission.units import Unit, is_lone
 
@@ -62,11 +64,15 @@ class _Jobs:
         self._cluster = cluster
         self.lone: dict[str, _LonePod] = {}
         """By key of a lone pod of a Job."""
+        self.waiting = Groups[str, str, None]()
+        """By job, the keys of its lone pods that wait."""
 
     def update(self, unit: Unit) -> str | None:
         """Take in a changed unit; return the uid of what controls its pods, None for nothing."""
         key = unit.key
-        self.lone.pop(key, None)
+        former = self.lone.pop(key, None)
+        if former is not None:
+            self.waiting.drop(former.job, key)
         first = next(iter(unit.waiting.values() or unit.held.values()), None)
         owner = None if first is None else controller_of(first.pod.metadata)
         if first is None or owner is None:
@@ -75,6 +81,8 @@ class _Jobs:
             # Anybody may write owner references, also to Jobs of other namespaces.
             job = f"{unit.namespace}/job:{owner.uid}"
             self.lone[key] = _LonePod(job, first.creation_time)
+            if unit.waiting:
+                self.waiting.put(job, key, None)
         return owner.uid
 
     def of(self, key: str) -> str:
@@ -104,9 +112,13 @@ class Places:
 
     def update(self, unit: Unit) -> None:
         """Take in a changed unit."""
+        job = self._jobs.of(unit.key)
         owner = self._jobs.update(unit)
         if owner is not None and self._jobs.has_place(unit.key):
             self._learn(unit, owner)
+        elif self._carriers.get(job, ("",))[0] == unit.key:
+            # It is gone: another one has to tell the place.
+            self.moved |= dict.fromkeys(islice(self._jobs.waiting.of(job), 1))
 
     def _learn(self, unit: Unit, owner: str) -> None:
         """Update the place of a unit's job from its pods."""
@@ -118,12 +130,12 @@ class Places:
         known = place
         for text in filter(None, map(_said, pods)):
             place = _merged(place, _parse(text))
+        place = place._replace(created=min(place.created, created))
         if place != known:
             # The other units of the job have another place now, too.
             job, lone = self._jobs.of(key), self._jobs.lone
             self.moved |= dict.fromkeys(k for k, one in lone.items() if one.job == job)
             self.moved.pop(key, None)
-        place = place._replace(created=min(place.created, created))
         self._keep(key, place)
         self._write(unit, place, created)
 
