@@ -117,3 +117,20 @@ def test_a_pod_that_has_not_started_needs_no_budget() -> None:
     starting = owned("web-0", "a")
     starting.status.phase = "Pending"
     assert not Budgets([budget("web", min_available="1")], [starting]).refusal(starting)
+
+
+def test_a_pod_that_waits_for_a_node_counts_as_one_that_is_not_healthy() -> None:
+    pods = [owned("web-0", "a"), owned("web-1", "a"), owned("web-2")]
+    budgets = Budgets([budget("web", max_unavailable="1")], pods)
+    assert budgets.refusal(pods[0]) == "budget web needs 2 healthy pods and has 2"
+
+
+def test_a_budget_without_a_number_permits_nothing() -> None:
+    pods = [owned(f"web-{i}", "a") for i in range(2)]
+    assert Budgets([budget("web")], pods).refusal(pods[0])
+
+
+def test_a_pod_that_is_being_deleted_has_its_replacement_already() -> None:
+    pods = [owned(f"web-{i}", "a") for i in range(4)]
+    pods[0].metadata.deletion_timestamp.GetCurrentTime()
+    assert not Budgets([budget("web", max_unavailable="1")], pods).refusal(pods[1])

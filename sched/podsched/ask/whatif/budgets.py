@@ -11,6 +11,7 @@ the pods that it selects. A percentage is then a share of these pods, not of the
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from podsched.api.conditions import (
@@ -50,9 +51,12 @@ class Budgets:
     """The budgets of a cluster: evictions spend them, replacements restore them."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget], pods: Iterable[Pod]) -> None:
-        """``pods``: all running pods; they are counted for budgets without a status."""
-        running = [pod for pod in pods if pod.spec.node_name and not is_finished(pod)]
-        self.all = [_read(budget, running) for budget in budgets]
+        """``pods``: all pods; they are counted for budgets without a status.
+
+        A pod that is being deleted has its replacement already.
+        """
+        counted = [pod for pod in pods if not is_finished(pod) and not is_terminating(pod)]
+        self.all = [_read(budget, counted) for budget in budgets]
 
     def of(self, pod: Pod) -> list[Budget]:
         """Return the budgets that cover a pod."""
@@ -104,7 +108,7 @@ def _counts(budget: Budget, pod: Pod) -> bool:
     return not budget.always_unhealthy and not budget.healthy >= budget.desired > 0
 
 
-def _read(budget: PodDisruptionBudget, running: Iterable[Pod]) -> Budget:
+def _read(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> Budget:
     spec, status, meta = budget.spec, budget.status, budget.metadata
     read = Budget(
         meta.name,
@@ -121,14 +125,14 @@ def _read(budget: PodDisruptionBudget, running: Iterable[Pod]) -> Budget:
         return read
     if status.observed_generation or status.expected_pods:
         return read
-    covered = [pod for pod in running if read.covers(pod)]
-    read.healthy = sum(map(_healthy, covered))
-    try:
+    covered = [pod for pod in pods if read.covers(pod)]
+    read.healthy = sum(_healthy(pod) for pod in covered if pod.spec.node_name)
+    # A budget without a number that its controller can read permits no eviction.
+    read.desired = len(covered)
+    with suppress(ValueError):
         if spec.HasField("min_available"):
             read.desired = scaled_value(spec.min_available, len(covered))
         elif spec.HasField("max_unavailable"):
             read.desired = max(0, len(covered) - scaled_value(spec.max_unavailable, len(covered)))
-    except ValueError:  # Its controller cannot read it either, and permits no eviction.
-        read.desired = len(covered)
     read.allowed = max(0, read.healthy - read.desired) if covered else 0
     return read
