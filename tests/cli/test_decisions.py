@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from podsched.ask.decisions import stores
 from podsched.ask.decisions.frames import FrameWriter
 from podsched.ask.decisions.log import DecisionLog, facts_of
 from podsched.ask.decisions.stores import DirectoryStore
-from podsched.cli.decisions import Known, follow, forget, unseen
+from podsched.cli.decisions import Known, _in_directory, follow, forget, unseen
 from podsched.serve.client.errors import ClientError, Unavailable
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import DecisionMetrics
@@ -131,6 +133,37 @@ def test_mistakes_are_told_in_a_line(directory: Path, arguments: list[str], mess
     assert done.code == 2
     assert done.err.startswith(message)
     assert done.err.count("\n") == 1
+
+
+@pytest.fixture
+def garbage(directory: Path) -> Path:
+    """A log with a small frame of many rows that are no decisions."""
+    frame = FrameWriter().rows([[7]] * 200_000, (1.0, time.time() + 1e6), [])
+    (directory / "decisions-9999999999999.jsonl.zst").write_bytes(frame)
+    return directory
+
+
+def test_broken_parts_are_counted_without_keeping_them(
+    garbage: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "MAX_SEGMENT", 1 << 20)  # as so much is reserved to read a file
+    sched("decisions", "--file", str(garbage))  # imports what it needs
+    tracemalloc.start()
+    done = sched("decisions", "--file", str(garbage))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "200,001 broken parts were skipped: a segment does not tell whose" in done.err
+    assert len(done.out.splitlines()) == 3
+    assert peak < 25 << 20
+
+
+async def test_a_watch_tells_of_broken_parts_once(
+    garbage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    look = _in_directory(garbage)
+    for _ in range(3):
+        assert len(await look(DecisionsRequest())) == 2
+    assert capsys.readouterr().err.count("broken parts") == 1
 
 
 def test_no_decision_is_later_than_the_last_moment_that_a_time_can_name(directory: Path) -> None:

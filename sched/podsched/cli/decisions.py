@@ -226,6 +226,18 @@ def _asking(client: ApiClient) -> Look:
     return look
 
 
+@dataclass(slots=True)
+class _Broken:
+    """Counts the parts of a log that cannot be read: there may be millions."""
+
+    number: int = 0
+    first: str = ""
+
+    def __call__(self, why: str) -> None:
+        self.number += 1
+        self.first = self.first or why
+
+
 def _in_directory(directory: Path) -> Look:
     from podsched.ask.decisions.rows import DecisionQuery, find
     from podsched.ask.decisions.stores import read_segments, segment_paths
@@ -239,11 +251,17 @@ def _in_directory(directory: Path) -> Look:
             USAGE,
         )
 
+    told = _Broken()
+
     async def look(request: DecisionsRequest) -> Sequence[DecisionRecord]:
-        garbled: list[str] = []
-        found = find(read_segments(directory), DecisionQuery.of(request, MOST_READ), garbled.append)
-        if garbled:
-            warn(f"--file: {directory}: {len(garbled):,} broken parts were skipped: {garbled[0]}")
+        nonlocal told
+        broken = _Broken()
+        query = DecisionQuery.of(request, MOST_READ)
+        found = find(read_segments(directory, broken), query, broken)
+        if broken not in (told, _Broken()):
+            what = f"{broken.number:,} broken parts were skipped: {broken.first}"
+            warn(f"--file: {directory}: {what}")
+        told = broken
         return found
 
     return look

@@ -61,6 +61,15 @@ def test_garbage_after_a_frame_raises_at_most_a_value_error(garbage: bytes) -> N
             found.content()
 
 
+@given(st.integers(0, 10_000), st.integers(0, 7))
+def test_a_changed_bit_of_the_content_is_noticed_or_changes_nothing(place: int, bit: int) -> None:
+    (found,) = frames_in(frame(*range(20)))
+    data = bytearray(found.data)
+    data[place % len(data)] ^= 1 << bit
+    with suppress(ValueError):
+        assert replace(found, data=bytes(data)).content() == found.content()
+
+
 def test_a_frame_that_claims_to_be_huge_once_it_is_unpacked_is_refused_by_its_head() -> None:
     bomb = zstandard.ZstdCompressor(write_content_size=True).compress(bytes(MAX_PLAIN + 1))
     (found,) = frames_in(frame(1))

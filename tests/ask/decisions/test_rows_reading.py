@@ -133,3 +133,17 @@ def test_facts_of_the_wrong_type_hide_no_other_segment(facts: Any) -> None:
     odd = list(frames_in(writer.facts(facts, 1.0) + rows))
     found = find([odd, segment(row(2, "b", "n1", "Scheduled", 2.0))], DecisionQuery())
     assert 2 in [record.number for record in found]
+
+
+def test_decisions_that_a_copied_file_has_again_are_found_once() -> None:
+    found = find((*LOG, *LOG), DecisionQuery(limit=3))
+    assert [record.number for record in found] == [2, 3, 4]
+
+
+def test_decisions_of_an_unknown_process_are_told_and_hide_none_of_another() -> None:
+    lost = segment(row(1, "a", "n1", "Scheduled", 1.0))[1:]
+    others = segment(row(1, "b", "n1", "Scheduled", 2.0))[1:]
+    told: list[str] = []
+    found = find((others, lost), DecisionQuery(), told.append)
+    assert [record.name for record in found] == ["a", "b"]
+    assert told == ["a segment does not tell whose decisions it has"] * 2

@@ -114,6 +114,18 @@ def test_a_segment_for_which_there_is_no_room_is_begun_anew_with_the_facts(
     assert first.content() == {"replica": "r"}
 
 
+def test_the_part_of_a_segment_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path, BOUND, FIRST)
+    fill(store, 2)
+    store.close()
+    (path,) = segment_paths(tmp_path)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(FIRST)] + b"x" + content[len(FIRST) + 1 :])
+    told: list[str] = []
+    assert [len(segment) for segment in read_segments(tmp_path, told.append)] == [1]
+    assert told == [f"{path.name}: its last {2 * FRAME} bytes cannot be read"]
+
+
 def test_a_directory_that_cannot_be_made_is_refused_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DecisionLogError, match=r"--decision-log: .*file/log: Not a directory"):

@@ -60,6 +60,11 @@ class Frame:
     pods: bytes
     data: bytes
 
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return _HEAD.size + _INDEX.size + len(self.pods) + len(self.data)
+
     def may_have(self, pod: bytes) -> bool:
         """Whether the frame may contain a pod with this ``pod_mark``; hardly ever wrong."""
         return pod in self.pods
@@ -87,7 +92,10 @@ class FrameWriter:
 
     def __init__(self) -> None:
         # Level 1: 3 takes a third more time and saves nothing of rows like these.
-        self._compressor = zstandard.ZstdCompressor(level=1, write_content_size=True)
+        # The checksum finds a changed byte, which may leave valid JSON.
+        self._compressor = zstandard.ZstdCompressor(
+            level=1, write_content_size=True, write_checksum=True
+        )
 
     def facts(self, facts: dict[str, Any], at: float) -> bytes:
         """Return a frame with one object."""

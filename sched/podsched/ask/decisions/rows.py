@@ -200,19 +200,21 @@ def find(
     garbled: called for each frame and row that is skipped because it cannot be read.
     """
     found = _Latest(query.limit)
-    rewritten: set[tuple[str, int]] = set()
-    for segment in segments:
-        replica, index = _about(segment)
+    # Written again once the outcome is known, and copied files have them twice.
+    known: set[tuple[str | int, int]] = set()
+    for place, segment in enumerate(segments):
+        replica, index = _about(segment, garbled)
         for row in _rows(segment, query, found, garbled):
             try:
-                key = (replica, row[0])
-                if key in rewritten:
+                key = (replica or place, row[0])
+                if key in known:
                     continue
                 if AGAIN in (row[index["more"]] or {}):
-                    rewritten.add(key)
+                    known.add(key)
                 ended = _ended(row, index)
                 if ended >= found.since and query.matches(row, index):
                     found.add(ended, message_of(row, index, replica))
+                    known.add(key)
             except _GARBLED as error:
                 garbled(f"a row is not a decision: {reprlib.repr(row)}: {error}")
         # A segment without decisions, which a full disk or a crash has left, says nothing of those
@@ -223,7 +225,7 @@ def find(
     return found.records()
 
 
-def _about(segment: list[Frame]) -> tuple[str, Mapping[str, int]]:
+def _about(segment: list[Frame], garbled: Callable[[str], object]) -> tuple[str, Mapping[str, int]]:
     """Return the process of a segment, and the indices of its rows' fields by name."""
     replica, fields = "", list(FIELDS)
     for frame in segment:
@@ -237,6 +239,9 @@ def _about(segment: list[Frame]) -> tuple[str, Mapping[str, int]]:
         if isinstance(named, list) and all(isinstance(name, str) for name in named):
             replica, fields = str(facts.get("replica", "")), named
             break
+    else:
+        if segment:
+            garbled("a segment does not tell whose decisions it has")
     return replica, {name: place for place, name in enumerate(fields)}
 
 

@@ -12,7 +12,7 @@ import fcntl
 import os
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -158,15 +158,23 @@ def segment_paths(directory: Path) -> list[Path]:
     return sorted(directory.glob(PATTERN), key=_stamp)
 
 
-def read_segments(directory: Path) -> Iterator[list[Frame]]:
+def read_segments(
+    directory: Path, garbled: Callable[[str], object] = lambda why: None
+) -> Iterator[list[Frame]]:
     """Yield the frames of each segment of a directory, the newest segment first.
+
+    garbled: called for each segment that has more after what can be read.
 
     Raises OSError: FileTooLarge for a segment of more than MAX_SEGMENT bytes.
     """
     for path in reversed(segment_paths(directory)):
         # The writer may have deleted it by now.
         with contextlib.suppress(FileNotFoundError):
-            yield list(frames_in(read_file(path, MAX_SEGMENT)))
+            data = read_file(path, MAX_SEGMENT)
+            frames = list(frames_in(data))
+            if left := len(data) - sum(frame.size for frame in frames):
+                garbled(f"{path.name}: its last {left:,} bytes cannot be read")
+            yield frames
 
 
 def _stamp(path: Path) -> int:
