@@ -326,6 +326,17 @@ def test_a_standby_that_reaches_no_api_server_claims_nothing_until_it_does() -> 
     assert claims(run(state, (100.4, REACHES))[1])
 
 
+def test_a_standby_without_an_api_server_waits_for_its_next_poll_beside_a_silent_leader() -> None:
+    """It may not claim the lock. A timer in the past would fire again and again."""
+    _, effects = run(
+        standby(),
+        (100.1, CUT_OFF),
+        (100.4, TimerFired()),
+        (100.41, Observed(seen(9), asked_at=100.4)),
+    )
+    assert timer(effects) == 101.5
+
+
 def test_a_leader_that_has_given_the_lock_back_keeps_it_the_next_time_for_a_while() -> None:
     """Otherwise the lock would go around while every candidate loses its API servers by turns."""
     state, _ = run(leading(), (100.05, CUT_OFF))

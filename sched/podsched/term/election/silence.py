@@ -46,7 +46,9 @@ CALM = 60.0
 def suspect_at(state: Standby) -> float | None:
     """Return when the holder is probed if it stays silent, None if it is never."""
     view, snapshot = state.view, state.view.snapshot
-    if snapshot is None or snapshot.revision <= state.claims_after or view.candidate.coordinated:
+    if snapshot is None or snapshot.revision <= state.claims_after:
+        return None
+    if view.candidate.coordinated or view.cut_off:  # no suspicion would justify a claim
         return None
     timeout = snapshot.record.election_timeout if snapshot.record else 0.0
     if snapshot.holder in ("", view.identity) or not (timeout and view.candidate.election_timeout):
