@@ -8,7 +8,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from podsched.app.giving_way import CUT_OFF_AFTER, PREFER_AFTER, give_way
+from podsched.app.giving_way import (
+    CUT_OFF_AFTER,
+    PREFER_AFTER,
+    PREFER_AGAIN_AFTER,
+    give_way,
+)
 from podsched.app.leader_requests import StandbyReplica
 
 pytestmark = pytest.mark.looptime
@@ -61,6 +66,24 @@ async def test_a_standby_of_higher_priority_is_preferred_at_the_second_check_tha
         assert world.handed_over == []
         await world.checks(1, PREFERRED)
         assert world.handed_over == ["b_1"]
+
+
+async def test_a_standby_that_does_not_take_the_lock_is_preferred_again_after_a_minute() -> None:
+    """It may be cut off from etcd alone; without a pause, nobody would lead every few seconds."""
+    async with running() as world:
+        await world.checks(2, PREFERRED)
+        assert world.handed_over == ["b_1"]
+        await asyncio.sleep(PREFER_AGAIN_AFTER - PREFER_AFTER)
+        assert world.handed_over == ["b_1"]
+        await world.checks(2, PREFERRED)
+        assert world.handed_over == ["b_1", "b_1"]
+
+
+async def test_another_standby_is_preferred_though_one_has_not_taken_the_lock() -> None:
+    async with running() as world:
+        await world.checks(2, PREFERRED)
+        await world.checks(2, StandbyReplica("d_1", 9))
+        assert world.handed_over == ["b_1", "d_1"]
 
 
 async def test_a_standby_of_equal_priority_is_not_preferred() -> None:
