@@ -96,6 +96,16 @@ def test_openmetrics_is_served_to_those_who_ask() -> None:
     assert text.endswith(b"# EOF\n")
 
 
+@pytest.mark.parametrize("kind", ["text/plain", "application/openmetrics-text"])
+@pytest.mark.parametrize("version", ["x", "1.x", "2.x", "1..0", '"1.0.0"', "1.0.0-rc", "9" * 5000])
+def test_a_version_that_is_none_is_answered_in_the_text_format(kind: str, version: str) -> None:
+    registry = MetricRegistry()
+    registry.add(Counter("a_total", "A."))
+    text, content_type = registry.render(f"{kind};version={version}, */*")
+    assert content_type == "text/plain; version=0.0.4; charset=utf-8"
+    assert b"\na_total 0.0\n" in text
+
+
 def test_the_text_comes_in_parts_of_one_metric_each() -> None:
     registry = MetricRegistry()
     for name in ("a_total", "b_total"):

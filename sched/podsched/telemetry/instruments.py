@@ -14,6 +14,7 @@ loop (``HistogramCell.merge``).
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar, cast
@@ -32,6 +33,8 @@ from prometheus_client.utils import floatToGoString
 
 from podsched.lib.docstrings import attribute_docstrings
 
+#: A version in an Accept header that is none; prometheus_client fails if it compares one.
+_ODD_VERSION = re.compile(r"version=(?!\d{1,4}(\.\d{1,4})*\s*([;,]|$))", re.ASCII)
 # Up to this many values a loop over bisect is faster than NumPy's fixed cost (measured: about 60).
 _NUMPY_FROM = 64
 
@@ -267,7 +270,7 @@ class MetricRegistry(Collector):
 
         All metrics of a leader take some 15 ms, so the caller may run other tasks in between.
         """
-        encode, content_type = choose_encoder(accept)
+        encode, content_type = choose_encoder("" if _ODD_VERSION.search(accept) else accept)
         return content_type, self._parts(encode)
 
     def _parts(self, encode: Callable[[Collector], bytes]) -> Iterator[bytes]:
