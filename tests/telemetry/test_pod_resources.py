@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 from prometheus_client.parser import text_string_to_metric_families
 
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import Pod
+from podsched.telemetry import pod_resources as module
 from podsched.telemetry.health import HealthChecks
 from podsched.telemetry.http import Pages, serve_health
 from podsched.telemetry.instruments import MetricRegistry
@@ -55,6 +58,27 @@ async def test_only_the_headers_answer_head() -> None:
         assert (b"\r\nTransfer-Encoding: chunked" in head) is has_text
     writer.close()
     await server.stop()
+
+
+async def test_the_answers_to_many_clients_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part takes some milliseconds: all at once they would hold up the event loop."""
+    made = 0
+
+    def lines(_: object) -> Iterator[str]:
+        nonlocal made
+        for _part in range(5):
+            made += 1
+            yield "" if made % 2 else "kube_pod_resource_request 1\n"
+
+    monkeypatch.setattr(module, "resource_lines", lines)
+    handle = pod_resources(list, lambda: True)
+    clients = [asyncio.create_task(handle(make_mocked_request("GET", "/"))) for _ in range(20)]
+    most = 0
+    while not all(client.done() for client in clients):
+        before = made
+        await asyncio.sleep(0)
+        most = max(most, made - before)
+    assert (made, most) == (100, 1)
 
 
 def test_requests_and_limits_are_added_up_with_overhead_where_there_is_a_limit() -> None:
