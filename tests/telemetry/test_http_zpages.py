@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from podsched.telemetry.http import Component, flags_text, status_text
+import asyncio
+
+import pytest
+from aiohttp.test_utils import make_mocked_request
+
+from podsched.telemetry.http import Component, flags_text, metrics_page, status_text
+from podsched.telemetry.instruments import MetricRegistry
 
 
 def test_it_says_since_when_it_runs_what_it_is_and_what_it_serves() -> None:
@@ -24,3 +30,17 @@ def test_options_are_listed_by_name_each_on_a_line() -> None:
     text = flags_text(Component("podsched-scheduler"), {"--v": "4", "--config": "a\nb"})
     assert text.splitlines()[1] == "podsched-scheduler flags"
     assert text.splitlines()[-2:] == [r"--config=a\nb", "--v=4"]
+
+
+@pytest.mark.looptime
+async def test_metrics_are_made_once_for_all_who_ask_before_and_anew_for_those_after() -> None:
+    """Otherwise the texts for many clients hold up the event loop."""
+    made: list[str] = []
+    registry = MetricRegistry()
+    registry.before_collect(lambda: made.append("text"))
+    handle = metrics_page(registry)
+    await asyncio.gather(*(handle(make_mocked_request("GET", "/metrics")) for _ in range(20)))
+    assert made == ["text"]
+    await asyncio.sleep(0.01)
+    await handle(make_mocked_request("GET", "/metrics"))
+    assert made == ["text", "text"]
