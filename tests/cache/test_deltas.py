@@ -295,11 +295,11 @@ def test_classes_that_are_gone_are_forgotten() -> None:
     assert writer.take_forgotten() == ()
 
 
-def test_a_waiting_pods_class_can_be_sent_and_made_a_pod_of() -> None:
-    _, classes, copy = leader()
+def test_the_shard_has_all_of_a_pods_class() -> None:
+    columns, classes, copy = leader()
     pod = info(classes, "p", labels={"app": "a"}, priority=3)
-    class_id = copy.encoder.classes.id_of(pod.cls)
+    columns.pod_table.add(0, pod)
     copy.sync()
-    there = copy.decoder.pod(class_id, pod.uid, pod.name)
+    there = copy.decoder.columns.pods(0)[pod.uid]
     assert there.key == pod.key and class_content(there.cls) == class_content(pod.cls)
     assert there.pod.spec.priority == 3

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from podsched.cache.columns import Columns
-from podsched.cache.deltas import (
-    ClassContent,
-    Delta,
-    DeltaGapError,
-    NodeDelta,
-    PodDelta,
-    make_class,
-)
+from podsched.cache.deltas import Delta, DeltaGapError, NodeDelta, PodDelta, make_class
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.v1 import objects_pb2 as v1
 
@@ -38,7 +29,7 @@ class DeltaDecoder:
         self._next = delta.number + 1
         # Rows and classes first: the nodes and pods below name them.
         self.columns.reserve(delta.size)
-        self.learn(delta.classes)
+        self._classes |= {content.id: make_class(content) for content in delta.classes}
         self._apply_gone(delta)
         self._apply_nodes(delta.nodes)
         self._apply_pods(delta.pods)
@@ -49,17 +40,6 @@ class DeltaDecoder:
     def next_number(self) -> int:
         """The number that the next delta must have."""
         return self._next
-
-    def learn(self, contents: Iterable[ClassContent]) -> None:
-        """Take over classes, for example of the waiting pod that is to be evaluated."""
-        for content in contents:
-            if content.id not in self._classes:
-                self._classes[content.id] = make_class(content)
-
-    def pod(self, class_id: int, uid: str, name: str) -> PodInfo:
-        """Return a pod of a known class, without a node."""
-        cls, message = self._classes[class_id]
-        return PodInfo(uid, f"{cls.namespace}/{name}", name, cls, message)
 
     def _apply_gone(self, delta: Delta) -> None:
         # Removals first, pods before their nodes: a node may come back in another row.
@@ -79,7 +59,8 @@ class DeltaDecoder:
     def _apply_pods(self, pods: PodDelta) -> None:
         """Add or replace the delta's pods."""
         for i, row in enumerate(pods.rows):
-            pod = self.pod(pods.classes[i], pods.uids[i], pods.names[i])
+            (cls, message), name = self._classes[pods.classes[i]], pods.names[i]
+            pod = PodInfo(pods.uids[i], f"{cls.namespace}/{name}", name, cls, message)
             pod.node_name = self.columns.names[row]
             pod.start_time = pods.start_times[i]
             pod.creation_time = pods.creation_times[i]

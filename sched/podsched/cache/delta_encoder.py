@@ -28,7 +28,7 @@ from podsched.framework.verdicts import Rows
 
 
 class ClassWriter:
-    """Tracks the classes that a shard knows; also used for the classes of pending pods.
+    """Tracks the classes that a shard knows.
 
     References to classes are weak: a class that a shard knows must not stay alive for that.
     """
@@ -82,7 +82,7 @@ class DeltaEncoder:
 
     def restart(self) -> None:
         """Make the next delta a full one, for a shard that is new or has missed a delta."""
-        self.classes = ClassWriter()
+        self._classes = ClassWriter()
         self._sent: dict[int, _SentRow] = {}
         self._number = 0
         self._due: set[int] = set()
@@ -98,7 +98,7 @@ class DeltaEncoder:
         changed = self._changed_rows()
         self._position = self._columns.position
         self._start_times = self._columns.start_times.position
-        writer = _DeltaWriter(self.classes)
+        writer = _DeltaWriter(self._classes)
         self._forget_gone(changed, writer)
         names = self._columns.names
         # Rows that are due from before have the nodes that they had.
@@ -110,8 +110,8 @@ class DeltaEncoder:
         for row in rows:
             self._compare(row, writer)
         # Take classes last, because comparing rows assigns class ids.
-        classes = self.classes.take()
-        forgotten = self.classes.take_forgotten()
+        classes = self._classes.take()
+        forgotten = self._classes.take_forgotten()
         # The first delta is sent even if it is empty, because it makes the shard drop what it has.
         if not (writer.changed or classes or forgotten) and self._number:
             return None
