@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from podsched.ask.simulation import simulate
-from podsched.config.plugins import DEFAULT_PLUGINS, ExtensionPoint, PluginSpec
+from podsched.config.plugins import DEFAULT_PLUGINS, ExtensionPoint
 from podsched.registry import factories
 
 DATA = Path(__file__).parents[1] / "conformance" / "data"
@@ -94,12 +94,8 @@ def _rows(found: dict[str, Coverage]) -> Iterator[str]:
     for spec in DEFAULT_PLUGINS:
         of = found.get(spec.name, Coverage())
         share = f"{of.agreeing} of {of.cases}" if of.cases else "-"
-        points = ", ".join(_points(spec))
+        points = ", ".join(p.label for p in ExtensionPoint if p in spec.points - spec.idle)
         yield f"| {spec.name} | {points} | {spec.weight or '-'} | {of.cases or '-'} | {share} |"
-
-
-def _points(spec: PluginSpec) -> list[str]:
-    return [point.label for point in ExtensionPoint if point in spec.points]
 
 
 if __name__ == "__main__":
