@@ -136,7 +136,8 @@ class Liar(EvaluatorActor):
         answer = super().dry_run_rows(*arguments)
         result: DryRunResult = load(answer)
         found = result.candidates
-        return dump(DryRunResult({r: ((next(iter(self.columns.pods(r))),), 0) for r in found}, ()))
+        pods = self._decoder.columns.pods
+        return dump(DryRunResult({r: ((next(iter(pods(r))),), 0) for r in found}, ()))
 
 
 async def test_what_a_shard_gets_wrong_is_noticed_and_the_leader_does_it_all() -> None:

@@ -1,4 +1,4 @@
-"""Counters and carried terms: when they change, and what happens to unused ones."""
+"""Counters and the terms of pods: when they change, and what happens to unused ones."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from podsched.actors.packing import dump, load, pack_result, unpack_rows
 from podsched.actors.terms import Adoption, StaleTerm, TermGuard
-from podsched.cache.columns import Columns
 from podsched.cache.delta_decoder import DeltaDecoder
 from podsched.cache.deltas import DeltaGapError
 from podsched.cache.objects import ClusterState
@@ -63,11 +62,6 @@ class EvaluatorActor:
         self._cluster = ClusterState(self._decoder.columns)
         self._classes = PodClasses()
         self._runtimes: dict[str, ProfileRuntime] = {}
-
-    @property
-    def columns(self) -> Columns:
-        """The shard's nodes; for tests and inspection."""
-        return self._decoder.columns
 
     def adopt(self, term: int, fingerprint: str) -> Adoption:
         """Follow the term. What an earlier leader sent uses its row numbers, so it is dropped."""

@@ -108,7 +108,7 @@ def _row_differences(actual: Columns, row: int, expected: Columns, other: int) -
 def _shared_differences(actual: Columns, expected: Columns) -> Iterator[str]:
     for family in actual.pod_table.counters.terms.families:
         if set(actual.terms_in_cluster(family)) != set(expected.terms_in_cluster(family)):
-            yield f"the carried terms of {family.name}"
+            yield f"the terms of {family.name}"
     ported = {actual.names[row] for row in actual.rows_with_ports.tolist()}
     if ported != {expected.names[row] for row in expected.rows_with_ports.tolist()}:
         yield "the rows with ports"

@@ -23,7 +23,7 @@ def exponential(initial: float, maximum: float, count: int) -> float:
 
 @dataclass(slots=True)
 class Backoff:
-    """The delays between attempts of one operation; all retries in podsched use it.
+    """The delays between attempts of one operation.
 
     Each delay is random in the upper half of the exponential one, so that clients that failed at
     the same time do not retry at the same time.

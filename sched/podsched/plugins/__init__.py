@@ -4,5 +4,5 @@ A plugin is one module or, if it is large, one package with a module ``plugin``.
 order: docstring with the rule and its source, reasons as constants, then the class with its name,
 traits, extension points in cycle order, and events last. ``registry`` lists them. Several plugins
 share ``rows``, ``pods`` and ``volumes``; ``per_node`` is for users' plugins. Plugins import only
-``podsched.framework``, ``podsched.api``, and their arguments from ``podsched.config.plugin_args``.
+``framework``, ``api``, ``lib``, ``v1``, and their arguments from ``config.plugin_args``.
 """

@@ -1,7 +1,7 @@
 """Combine the requests of many tasks into one call; each task waits for its own answer.
 
-Evictions of preemptions and patches of PreBind plugins are sent this way. Each request gets its
-own answer, so that one failure does not affect other tasks.
+Evictions, and the writes of PreBind plugins, are sent this way. Each request gets its own answer,
+so that one failure does not affect other tasks.
 
 Non-goal: retries. A call whose outcome is unknown must not be repeated; the caller starts over.
 """
@@ -35,7 +35,7 @@ class _Request(NamedTuple, Generic[T]):
 
 
 class SharedCalls(Generic[T]):
-    """Sends the messages of several tasks in one call; ``call`` returns each task's results."""
+    """Sends the messages of several tasks in one call; each task gets its own results."""
 
     def __init__(self, send: Callable[[Sequence[T]], Awaitable[Results]]) -> None:
         """``send`` returns a result for each message and raises ClientError."""
