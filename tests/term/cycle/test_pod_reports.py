@@ -57,6 +57,17 @@ def test_nothing_is_written_when_the_status_says_it_already() -> None:
     assert status_patch(told(nominated="n1"), Failure(REASON_UNSCHEDULABLE, TEXT, "n1")) is None
 
 
+def test_a_message_that_no_condition_may_have_is_cut_and_written_once() -> None:
+    """An extender may have a reason of its own for each of thousands of nodes."""
+    failure = Failure(REASON_UNSCHEDULABLE, "0/5000 nodes are available: " + "1 ñ is busy, " * 5000)
+    patch = status_patch(pod_info("a"), failure)
+    assert patch is not None
+    message = patch.conditions[0].message
+    assert message.startswith("0/5000 nodes are available: 1 ñ is busy, ")
+    assert 32_000 < len(message.encode()) <= 32 << 10
+    assert status_patch(told(message), failure) is None
+
+
 def test_another_message_reason_or_nomination_is_written() -> None:
     for failure in (
         Failure(REASON_UNSCHEDULABLE, "another"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from podsched.api.conditions import FALSE, POD_SCHEDULED, REASON_SCHEDULER_ERROR, condition_of
 from podsched.api.objects import ObjectMeta
@@ -10,11 +11,15 @@ from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.framework.pods import PodInfo
 from podsched.term.set_aside import IGNORED
 from podsched.term.state import SchedulingState
-from podsched.term.writes.event_recorder import EventRecorder
+from podsched.term.writes.event_recorder import EventRecorder, shorten
 from podsched.term.writes.pod_group_conditions import QueueCondition
 from podsched.term.writes.status_writer import StatusWriter
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
+
+#: Longest message of a condition in bytes, as in Kubernetes' metav1.Condition. An extender may have
+#: a reason of its own for each of thousands of nodes, and the API refuses calls of more than 4 MiB.
+MESSAGE_LIMIT: Final = 32 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,7 @@ def status_patch(
 
     ``is_written``: whether no other patch of the status is under way.
     """
+    failure = replace(failure, message=shorten(failure.message, MESSAGE_LIMIT))
     present = condition_of(pod.pod.status, POD_SCHEDULED)
     told = None if present is None else (present.status, present.reason, present.message)
     same = is_written and told == (FALSE, failure.reason, failure.message)

@@ -65,14 +65,14 @@ class _Seen:
     last: float
 
 
-def shorten(note: str) -> str:
-    """Return the note cut to 1,024 bytes, as kube-scheduler cuts it."""
-    if len(note) <= NOTE_LIMIT // 4:
+def shorten(note: str, most: int = NOTE_LIMIT) -> str:
+    """Return a text cut to so many bytes, as kube-scheduler cuts notes."""
+    if len(note) <= most // 4:
         return note  # A character has four bytes at most.
     raw = note.encode()
-    if len(raw) <= NOTE_LIMIT:
+    if len(raw) <= most:
         return note
-    return raw[: NOTE_LIMIT - 4].decode(errors="ignore") + " ..."
+    return raw[: most - 4].decode(errors="ignore") + " ..."
 
 
 class EventRecorder:
