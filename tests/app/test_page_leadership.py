@@ -103,3 +103,11 @@ def test_a_replica_knows_its_own_lock() -> None:
     source = Leases(lease("batch", "x_1"), replica("x", "leading", lock="kube-system/batch"))
     assert LeasedLeadership(source, "kube-system/batch")(NOW).leader == "x_1"
     assert LeasedLeadership(source)(NOW).leader == "x_1", "the only one"
+
+
+def test_a_link_that_leads_to_no_web_page_is_left_out() -> None:
+    """Whoever may write Leases could otherwise place a script behind it."""
+    pages = ("https://a:1/", "javascript:alert(1)", "data:text/html,x", "//b/")
+    leases = [replica(f"r{at}", "standby", page=page) for at, page in enumerate(pages)]
+    found = LeasedLeadership(Leases(lease("kube-scheduler", "a_1"), *leases))(NOW)
+    assert [replica.page for replica in found.replicas] == ["https://a:1/", "", "", ""]

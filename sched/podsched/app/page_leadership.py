@@ -71,4 +71,7 @@ def _replica(lease: Lease, holder: str, now: float) -> Replica:
     state = state_of(lease, holder, now - seconds_of(lease.spec.renew_time))
     term = whole(about.get("term", "")) if state == "leading" else 0
     load = load_of(about.get("load", ""))
-    return Replica(lease.spec.holder_identity, state, term, about.get("page", ""), load)
+    page = about.get("page", "")
+    if not page.startswith(("http://", "https://")):
+        page = ""  # a link to it would run a script, if the browser did not refuse to
+    return Replica(lease.spec.holder_identity, state, term, page, load)
