@@ -30,7 +30,7 @@ PODS = {
         ("{range .items[*].metadata.name}{@}{.x}{'\\r\\n'}{end}", "a\r\nb\r\n"),
         ('{range .items[*]}{.metadata.name}{"\\t"}{.spec.priority}{"\\n"}{end}', "a\t5\nb\t\n"),
         ("pods: {.items[*].metadata.name}!", "pods: a b!"),
-        (r"{..example\.com/x} {..none-such}", "1 "),
+        (r"{..example\.com/x} {..none-such}{..in}", "1 "),
         ("{.nothing.here}", ""),
         ("{range .items[*]}{range .metadata}{.name}{end};{end}", "a;b;"),
     ],

@@ -166,7 +166,8 @@ def _alternatives(body: str) -> list[str]:
 def _plain(part: re.Match[str]) -> str:
     """Return a part of a path without the escapes that only kubectl has."""
     key, name = part["key"], part["name"]
-    if key is None and (name is None or name.isidentifier()):
+    descends = part["dots"] == ".."
+    if key is None and not descends and (name is None or name.isidentifier()):
         return part[0]
     plain = json.dumps(re.sub(r"\\(.)", r"\1", name or key[1:-1]))
-    return f"{'..' if part['dots'] == '..' else ''}[{plain}]"
+    return f"{'..' if descends else ''}[{plain}]"
