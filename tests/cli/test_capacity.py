@@ -138,3 +138,44 @@ def test_headroom_as_json_has_amounts_in_units(sched: Commands, cluster: str) ->
     assert result["free"] == {"cpu": 11_000, "memory": 15 << 30}
     assert [one["requests"]["cpu"] for one in result["largest"]] == [4000, 2000, 1000]
     assert result["shapes"][0]["more"] == 11
+
+
+STORAGE = """
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: fast}
+provisioner: csi.example.com
+volumeBindingMode: WaitForFirstConsumer
+---
+"""
+SET = """
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}]
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec:
+      storageClassName: fast
+      accessModes: [ReadWriteOncePod]
+      resources: {requests: {storage: 1Gi}}
+"""
+
+
+def test_each_pod_of_a_stateful_set_has_claims_of_its_own(sched: Commands, cluster: str) -> None:
+    said = sched.ok("capacity", "-f", "-", "--cluster", cluster, stdin=STORAGE + SET)
+    assert said.startswith("11 pods like default/db-0 fit, on 2 nodes.")
+
+
+def test_the_largest_pod_in_proportion_is_told_to_the_last_unit(sched: Commands) -> None:
+    small = CLUSTER.replace('cpu: "4"', "cpu: 215m").replace('cpu: "8"', "cpu: 10m")
+    small = small.replace('cpu: "1", memory: 1Gi', "cpu: 100m")
+    said = sched.ok("headroom", "--cluster", "-", stdin=small)
+    assert "114m" not in said
+    assert said.count("115m cpu") == 4

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import typer
 
-from podsched.api.objects import Node, Pod, key_of
+from podsched.api.objects import AnyObject, Node, Pod, StatefulSet, key_of
 from podsched.api.pod_groups import GROUP_MARKS
 from podsched.ask.whatif.capacity import Capacity, Group, by_group, by_zone, grouping
 from podsched.ask.whatif.capacity import capacity as capacity_for
@@ -67,6 +67,7 @@ def capacity(given: _Flags) -> None:
     pod = workload.pods[0]
     pod.ClearField("status")  # It may name claims of the pod that it was read from.
     _leave_group(pod)
+    _make_claims_its_own(pod, workload.others)
     name = key_of(pod)
     taken = {key_of(o) for o in objects if isinstance(o, Pod)}
     while key_of(pod) in taken:
@@ -92,6 +93,20 @@ def _leave_group(pod: Pod) -> None:
     for mark in GROUP_MARKS:
         pod.metadata.labels.pop(mark, None)
         pod.metadata.annotations.pop(mark, None)
+
+
+def _make_claims_its_own(pod: Pod, owners: Iterable[AnyObject]) -> None:
+    """Let each copy of a StatefulSet's pod have claims of its own, as the set's pods have."""
+    sets = (owner for owner in owners if isinstance(owner, StatefulSet))
+    specs = {
+        template.metadata.name: template.spec
+        for owner in sets
+        for template in owner.spec.volume_claim_templates
+    }
+    for volume in pod.spec.volumes:
+        if volume.name in specs and volume.HasField("persistent_volume_claim"):
+            volume.ClearField("persistent_volume_claim")
+            volume.ephemeral.volume_claim_template.spec.CopyFrom(specs[volume.name])
 
 
 def _document(
@@ -178,7 +193,7 @@ def _headroom_document(found: Headroom) -> dict[str, Any]:
                 "running": one.pods,
                 "more": one.more,
                 "nodes": one.nodes,
-                "times": round(one.times, 3),
+                "times": round(float(one.times), 3),
             }
             for one in found.shapes
         ],

@@ -188,3 +188,10 @@ def test_pods_that_share_a_claim_are_counted_on_the_nodes_that_reach_it() -> Non
     asked = wanted("1")
     asked.spec.resource_claims.add(name="mine", resource_claim_name="shared")
     assert capacity(world(objects), asked, MOST).by_node == {"a": 4}
+
+
+def test_on_a_copy_of_a_cluster_the_first_pod_is_counted_on_its_node_too() -> None:
+    made = world([node("a"), node("b")])
+    copied = World.on_copy(made._cache, made.profiles.runtimes)
+    assert capacity(copied, wanted(), MOST).by_node == {"a": 4, "b": 4}
+    assert in_turn(copied, wanted(), MOST).by_node == {"a": 4, "b": 4}

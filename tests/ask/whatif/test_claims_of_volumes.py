@@ -90,3 +90,10 @@ def test_a_rolled_back_trial_leaves_the_claims_as_they_were() -> None:
         play(made, Scenario(drain=["a"]))
     assert made.cluster.list("PersistentVolumeClaim") == before
     assert [pod.name for pod in pods_on(made, "a")] == ["web-0"]
+
+
+def test_pods_that_fit_are_counted_where_one_is_called_like_a_copy() -> None:
+    made = a_world(*with_volume("new-1"))
+    asked = user("new")
+    asked.metadata.uid = "asked"
+    assert capacity(made, asked, 100).by_node == {"a": 3, "b": 4}

@@ -84,9 +84,11 @@ def capacity(
         outcome = world.schedule([info], preempt=False)[0]
         if not outcome.node_name:
             return _ended(world, outcome, Counter())
-        if (found := _by_rows(world, info, before, most)) is not None:
+        # On a copy of a cluster only the outcome's pod has the node.
+        first = outcome.pod
+        if (found := _by_rows(world, first, before, most)) is not None:
             return found
-        return _in_turn(world, info, most, placed)
+        return _in_turn(world, first, most, placed)
 
 
 # ---------------------------------------------------------------------- one after another
@@ -107,7 +109,8 @@ def _in_turn(world: World, first: PodInfo, most: int, placed: Callable[[int], ob
 
 def _submitted(world: World, pod: PodInfo, number: int) -> PodInfo:
     """Return another pod; one with claims from templates has claims of its own."""
-    name, uid = f"{pod.name}-{number}", f"{pod.uid}-{number}"
+    # No other pod, whose claims it would find, has a name with a space.
+    name, uid = f"{pod.name} {number}", f"{pod.uid}-{number}"
     if not (pod.pod.status.resource_claim_statuses or any(ephemeral_volumes(pod.pod))):
         return replace(pod, uid=uid, name=name, key=f"{pod.namespace}/{name}", node_name="")
     message = deepcopy(pod.pod)

@@ -75,7 +75,7 @@ class RunningShape:
     pods: int
     more: int
     nodes: int
-    times: float
+    times: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +134,14 @@ def _running_shape(world: World, requests: Amounts, count: int) -> tuple[Running
     """Return the figures of a running shape, and the rows that fit one more of it."""
     fitting = _fitting(world, requests)
     more = capacity(world, _pod(requests), _MOST).total if len(fitting) else 0
-    times = 0.0
+    times = Fraction(0)
     base = requests.get(CPU, 0) or requests.get(MEMORY, 0)
     if base and len(fitting):
         unit = {name: Fraction(amount, base) for name, amount in requests.items()}
         name = CPU if requests.get(CPU) else MEMORY
         free = _free(world, fitting, name)
         found, _ = _largest(world, unit, int(free.max(initial=0)))
-        times = found[name] / base
+        times = Fraction(found[name], base)
     return RunningShape(requests, count, more, len(fitting), times), fitting
 
 
