@@ -90,6 +90,20 @@ def test_the_place_of_pods_does_not_depend_on_which_of_them_is_read_first() -> N
     assert world.queued_at(later) == world.queued_at(first) == 10
 
 
+def test_of_two_pods_the_one_that_knows_of_a_later_eviction_is_believed() -> None:
+    world = World()
+    first = world.lone("first", 10)
+    world.places.note_late(first.key, 1, 20.0)
+    [late] = (world.places.update(first), world.written())[1]
+    world.places.note_eviction(first.key)
+    world.places.update(first)
+    [evicted] = world.written()
+    after = World()
+    again = after.lone("again", 30, said=late)
+    after.lone("other", 30, said=evicted)
+    assert late != evicted and after.queued_at(again) == 10
+
+
 def test_a_pod_that_names_a_job_of_another_namespace_does_not_take_its_place() -> None:
     world = World()
     world.lone("first", 10)

@@ -223,6 +223,9 @@ def _merged(place: _Place, read: _Place | None) -> _Place:
     if read is None or read.owner != place.owner:
         return place
     newer = read if read.late > place.late else place
+    if read.late == place.late:
+        # What one pod says may be older than an eviction for another reason.
+        newer = place._replace(goes_back=place.goes_back and read.goes_back)
     return newer._replace(created=min(read.created, place.created))
 
 
