@@ -6,16 +6,21 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 from prometheus_client.parser import text_string_to_metric_families
 
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import Pod
+from podsched.lib.listening import Connection, Listener
 from podsched.telemetry import pod_resources as module
 from podsched.telemetry.health import HealthChecks
 from podsched.telemetry.http import Pages, serve_health
+from podsched.telemetry.http_protocol import protocols
+from podsched.telemetry.http_server import in_turns
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.pod_resources import pod_resources, resource_lines
+from support.kube_client import MemoryTransport
 
 
 def pod(name: str, spec: dict[str, object], phase: str = "Pending") -> Pod:
@@ -72,13 +77,30 @@ async def test_the_answers_to_many_clients_take_turns(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(module, "resource_lines", lines)
     handle = pod_resources(list, lambda: True)
-    clients = [asyncio.create_task(handle(make_mocked_request("GET", "/"))) for _ in range(20)]
+    clients = [asyncio.ensure_future(handle(make_mocked_request("GET", "/"))) for _ in range(20)]
     most = 0
     while not all(client.done() for client in clients):
         before = made
         await asyncio.sleep(0)
         most = max(most, made - before)
     assert (made, most) == (100, 1)
+
+
+@pytest.mark.looptime
+async def test_an_answer_that_its_client_does_not_read_keeps_no_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "resource_lines", lambda _: iter(["x" * 200_000] * 5))
+    server = web.Server(in_turns(pod_resources(list, lambda: True)))  # type: ignore[arg-type]
+    connection = Connection(Listener(protocols(server, {}), 1, None, 90.0))
+    transport = MemoryTransport(connection)
+    connection.connection_made(transport)
+    connection.data_received(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    connection.pause_writing()
+    await asyncio.sleep(29)
+    assert not transport.closed.is_set()
+    await asyncio.sleep(2)
+    assert transport.closed.is_set()
 
 
 def test_requests_and_limits_are_added_up_with_overhead_where_there_is_a_limit() -> None:

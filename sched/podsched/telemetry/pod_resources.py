@@ -16,10 +16,13 @@ from podsched.api import resources
 from podsched.api.conditions import is_finished
 from podsched.api.objects import Pod
 from podsched.api.quantity import MAX_INT64, QuantityError
+from podsched.telemetry.http_server import connection_of
 from podsched.telemetry.instruments import go_float
 
 #: Pods in a part, which takes some 5 ms.
 _PART = 100
+#: Seconds in which a client must read a part, or a few.
+_UNREAD_SECONDS = 30.0
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SPEC_ALONE = resources.RequestOptions(use_status=False)
 #: Name, help text, and how a pod's amounts are counted.
@@ -56,7 +59,13 @@ def pod_resources(
                 await asyncio.sleep(0)
             if part is None:
                 break
-            await response.write(part.encode())
+            try:
+                async with asyncio.timeout(_UNREAD_SECONDS):
+                    await response.write(part.encode())
+            except TimeoutError:
+                # Others need the connection: probes of this process.
+                connection_of(request).abort()
+                return response
         await response.write_eof()
         return response
 
