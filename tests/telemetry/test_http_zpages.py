@@ -5,10 +5,21 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from podsched.telemetry.http import Component, flags_text, metrics_page, status_text
+from podsched.lib.listening import Connection, Listener
+from podsched.telemetry.http import (
+    Component,
+    change_verbosity,
+    flags_text,
+    metrics_page,
+    status_text,
+)
+from podsched.telemetry.http_protocol import protocols
+from podsched.telemetry.http_server import in_turns
 from podsched.telemetry.instruments import MetricRegistry
+from support.kube_client import MemoryTransport
 
 
 def test_it_says_since_when_it_runs_what_it_is_and_what_it_serves() -> None:
@@ -44,3 +55,17 @@ async def test_metrics_are_made_once_for_all_who_ask_before_and_anew_for_those_a
     await asyncio.sleep(0.01)
     await handle(make_mocked_request("GET", "/metrics"))
     assert made == ["text", "text"]
+
+
+@pytest.mark.looptime
+async def test_a_client_that_does_not_send_its_body_is_answered_all_the_same() -> None:
+    """Its connection would be in use for ever, and take the place of others."""
+    server = web.Server(in_turns(change_verbosity))  # type: ignore[arg-type]
+    connection = Connection(Listener(protocols(server, {}), 1, None, 90.0))
+    transport = MemoryTransport(connection)
+    connection.connection_made(transport)
+    connection.data_received(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n")
+    await asyncio.sleep(9)
+    assert not transport.sent
+    await asyncio.sleep(2)
+    assert transport.sent.startswith(b"HTTP/1.1 408 ")

@@ -41,6 +41,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ConfigSource = Callable[[], Mapping[str, Any]]
 
 _SHUTDOWN_SECONDS = 2.0
+#: Seconds for the body of a request.
+_BODY_SECONDS = 10.0
 _NO_CACHE = {"Cache-Control": "no-cache, private", "X-Content-Type-Options": "nosniff"}
 #: Max tasks and threads that are listed, and max calls of each. A leader has some hundred tasks.
 _MOST, _MOST_CALLS = 10_000, 128
@@ -282,7 +284,11 @@ def flags_text(component: Component, flags: Mapping[str, str]) -> str:
 
 async def change_verbosity(request: web.Request) -> web.StreamResponse:
     """Handle PUT: change the log verbosity. Raises HTTPBadRequest for an invalid number."""
-    text = (await request.content.read(16)).decode(errors="replace").strip()
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            text = (await request.content.read(16)).decode(errors="replace").strip()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout from None
     if not text.isdecimal() or int(text) > MAX_VERBOSITY:
         raise web.HTTPBadRequest(text=f"verbosity must be a number of at most {MAX_VERBOSITY}\n")
     set_verbosity(int(text))
