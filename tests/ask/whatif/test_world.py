@@ -201,6 +201,17 @@ def test_a_gang_takes_the_place_of_its_victims() -> None:
     ]
 
 
+def test_members_that_a_gang_can_start_without_may_preempt_afterwards() -> None:
+    group, members = gang("train", 1, 3, cpu="2", priority=10)
+    size = {"cpu": "2", "pods": "10"}
+    low = [owned(f"low-{name}", name, "2") for name in ("b", "c")]
+    made = world([*(node(name, allocatable=size) for name in ("a", "b", "c")), *low, group])
+    outcomes = made.schedule([made.changes.submit(member) for member in members])
+    assert sorted(one.node_name for one in outcomes) == ["a", "b", "c"]
+    assert sorted(victim.name for one in outcomes for victim in one.victims) == ["low-b", "low-c"]
+    assert [one.pod.name for one in outcomes] == ["train-0", "train-1", "train-2"]
+
+
 def test_what_a_gang_reserved_in_a_trial_is_free_again() -> None:
     group, members = gang("train", 2, 2)
     made = world([node("a", allocatable={"cpu": "2", "pods": "10"}), group])

@@ -134,7 +134,19 @@ class Deciding:
         return replace(found[1], pod=pod)
 
     def decide_group(self, members: Sequence[PodInfo], *, preempt: bool) -> list[Outcome]:
-        """Decide on the pending members of a pod group together."""
+        """Decide on the pending members of a pod group together.
+
+        Members that have no node when the group starts are tried again: they may preempt, too.
+        """
+        found = {one.pod.uid: one for one in self._try_group(members, preempt=preempt)}
+        left = [one.pod for one in found.values() if not one.node_name]
+        if preempt and 0 < len(left) < len(found):
+            for one in self.decide_group(left, preempt=True):
+                victims = (*found[one.pod.uid].victims, *one.victims)
+                found[one.pod.uid] = replace(one, victims=victims)
+        return [*found.values()]
+
+    def _try_group(self, members: Sequence[PodInfo], *, preempt: bool) -> list[Outcome]:
         names = {pod.cls.scheduler_name for pod in members}
         group = pod_group(self._cluster, members[0].group)
         if len(names) > 1 or group is None:
@@ -151,7 +163,7 @@ class Deciding:
             self._changes.remove(victim)
         for pod in members:
             self._changes.nominate(pod, result.nominations.get(pod.uid, ""))
-        [first, *others] = self.decide_group(members, preempt=False)
+        [first, *others] = self._try_group(members, preempt=False)
         # Each victim is in one outcome only: callers schedule the victims of all outcomes again.
         return [replace(first, victims=tuple(victims)), *others]
 
