@@ -109,8 +109,7 @@ async def a_move(
         owner.status.observed_generation = 1  # as if its controller had looked at it
         owner = await real.client.update_status(owner)
         move = Move(real, owner.metadata.uid)
-        selector = {"kubernetes.io/hostname": FROM}
-        await move.create(web("web-1", move.owner, nodeSelector=selector))
+        await move.create(web("web-1", move.owner, nodeName=FROM))
         await eventually("web-1", lambda: move.runs_on("web-1"), FROM)
         yield move
 
