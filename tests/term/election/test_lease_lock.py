@@ -220,6 +220,17 @@ async def test_a_lease_whose_namespace_is_missing_is_tried_at_leisure_and_told(
     assert any("not found" in str(line.get("error")) for line in logs)
 
 
+async def test_a_conflict_though_nothing_has_changed_is_tried_at_leisure(world: World) -> None:
+    """A webhook may answer it. Without a pause there were a hundred claims a second."""
+    denied = refusal(409, "Conflict", "denied by a webhook")
+    world.store.fail(denied, method="POST", times=10**6)
+    with capture_logs() as logs:
+        world.add("a")
+        await asyncio.sleep(30)
+    claims = [line for line in logs if line["event"] == "Claiming the lock"]
+    assert 5 <= len(claims) <= 17
+
+
 async def test_an_event_tells_who_holds_the_lease_before_it_is_read(world: World) -> None:
     """Another holder's write is known here although the read that it causes is not answered."""
     candidate = world.add("a")

@@ -84,6 +84,8 @@ class LeaseLock:
         #: bindings came after that, and 44 to 64 when the lease was read first.
         self.holder = ""
         self._noted = 0
+        #: What the last refused write expected, None if none was.
+        self._refused: Revision | None = None
         self._versions = _Versions(wall)
 
     async def read(self) -> Snapshot:
@@ -186,7 +188,11 @@ class LeaseLock:
                 return None  # too old to be the current version
             try:
                 lease = await self._replace(base, _lease(record, base))
-            except (Conflict, AlreadyExists):
+            except (Conflict, AlreadyExists) as error:
+                if expected == self._refused:
+                    # The Lease is unchanged since the last refusal, which was no lost race.
+                    raise _translated(error) from error
+                self._refused = expected
                 return None
             except ClientError as error:
                 if base is not None and isinstance(error, NotFound):
