@@ -62,7 +62,7 @@ Namespace = Annotated[
         "--namespace",
         "-n",
         metavar="NAME",
-        help="Namespace of objects that do not name one.",
+        help="Namespace of the objects, unless a manifest names another.",
         callback=_named,
     ),
 ]

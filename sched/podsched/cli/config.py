@@ -31,7 +31,7 @@ from podsched.v1.scheduling_pb2 import ApplyConfigRequest, ConfigOutcome
 #: Seconds for validation, and for the leader to finish its work in progress.
 _APPLY_TIMEOUT = 30.0
 
-app = command_group("Print, check or convert a KubeSchedulerConfiguration or a Policy.")
+app = command_group("Print, check, convert or apply a configuration of the scheduler.")
 
 
 def read_config(path: Path | None) -> SchedulerConfiguration:

@@ -62,8 +62,8 @@ class _Flags(LocalClusterOptions):
     tls: bool = flag(False)
     """Use TLS everywhere, with certificates made for this cluster."""
     tls_dir: Path | None = flag(None, "DIR")
-    """Directory of these certificates, as sched certs init makes them; missing ones are made. Turns
-    on --tls. Default: certs in the data directory."""
+    """Directory of the certificates for --tls, as sched certs init makes them; missing ones are
+    made. Turns on --tls. Default: certs in the data directory."""
     tls_host: list[str] | None = flag(None, "NAME|IP")
     """Name or address by which others reach the API server, for certificates that are made; may be
     given several times."""

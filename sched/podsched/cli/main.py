@@ -53,7 +53,7 @@ defragment defragment Find a few moves of pods that empty nodes, or make room fo
 capacity   capacity  Show how many more pods like one fit, where, and what limits them.
 headroom   capacity  Show the largest pod of each usual shape that still fits, and fragmentation.
 leader     leader    Change the leader, or pause and resume scheduling.
-config     config    Print, check or convert a KubeSchedulerConfiguration or a Policy.
+config     config    Print, check, convert or apply a configuration of the scheduler.
 """,
     "Processes": """
 apiserver  apiserver Serve the gRPC API and, with --kube-listen, Kubernetes' REST API.

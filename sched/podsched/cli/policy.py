@@ -38,7 +38,7 @@ class ConfigSource:
 
     config: Path | None = None
     policy_file: Path | None = flag(None, "FILE", _PANEL, names="--policy-config-file")
-    """Policy file, JSON or YAML; in place of the profiles of --config."""
+    """Policy file, JSON or YAML; in place of the profiles of the configuration."""
     policy_configmap: str = flag("", "[NS/]NAME", _PANEL)
     """ConfigMap with a Policy under policy.cfg, in kube-system unless it names another namespace.
     It is read once, from the API server."""
