@@ -157,6 +157,16 @@ async def test_a_unit_with_quota_and_without_nodes_waits_for_nodes() -> None:
         assert found.sentence == "Its quota suffices, so it waits for nodes."
 
 
+async def test_a_unit_without_nodes_waits_for_nodes_though_one_ahead_has_quota_too() -> None:
+    world = two_nodes()
+    cluster_queue(world, "team", {"cpu": 40})
+    async with world.running():
+        await job_and_wait(world, "wide", "team", cpu=9)
+        job(world, "wider", "team", cpu=10)
+        found = await why(world, "pod:wider")
+        assert found.sentence == "Its quota suffices, so it waits for nodes."
+
+
 async def test_a_stopped_queue_is_the_reason() -> None:
     world = two_nodes()
     cluster_queue(world, "team", {"cpu": 4}, stop="Hold")

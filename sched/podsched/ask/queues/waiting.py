@@ -179,7 +179,8 @@ def _add_ahead(answer: QueueAdmission, admission: Admission, workload: Workload)
     blocking = [one.key for one in ahead if strict or _has_quota(admission.snapshot, one)]
     answer.first.extend(blocking[:_MOST_NAMED])
     answer.ahead_admissible = answer.ahead if strict else len(blocking)
-    return blocking
+    # Nobody has kept a unit from being tried that was tried on nodes.
+    return blocking if strict or not admission.turns.waits_for_nodes(workload.key) else []
 
 
 def _ahead_of(admission: Admission, workload: Workload) -> list[Workload]:

@@ -252,6 +252,10 @@ class Turns:
 
     # ------------------------------------------------------------------ what may help
 
+    def waits_for_nodes(self, key: str) -> bool:
+        """Whether a unit was tried, and fitted no nodes."""
+        return key in self._parked
+
     def note_helped(self, key: str) -> None:
         """Note an event that may help a unit, if it waits for events because it fits no nodes."""
         if key in self._parked:
