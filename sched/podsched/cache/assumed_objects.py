@@ -32,7 +32,7 @@ class _Assumption(NamedTuple):
 
     base: Any
     assumed: Any
-    until: Callable[[Any], bool] | None = None
+    until: Callable[[Any], bool] | None
 
     def holds(self, found: Any | None) -> bool:
         """Whether it is valid while the informer has this object."""

@@ -28,7 +28,7 @@ class Anomaly:
 
     kind: AnomalyKind
     object: str
-    detail: str = ""
+    detail: str
 
 
 class Change(NamedTuple):

@@ -57,8 +57,8 @@ class NodeDelta:
     The pods of removed nodes are removed as well.
     """
 
-    put: tuple[tuple[int, bytes], ...] = ()
-    removed: tuple[str, ...] = ()
+    put: tuple[tuple[int, bytes], ...]
+    removed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

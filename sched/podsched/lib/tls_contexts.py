@@ -1,6 +1,6 @@
 """TLS contexts for asyncio's listeners and connections, which reload changed certificates.
 
-gRPC has its own TLS (``serve.server.credentials``, ``serve.client.channels``). TLS sessions are not
+gRPC has its own TLS (``serve.server.server``, ``serve.client.channels``). TLS sessions are not
 resumed: a client whose authority is no longer trusted could connect with its old session.
 """
 

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from podsched.framework.events import (
+    NODE_ADD,
     ActionType,
     ClusterEvent,
     ClusterEventWithHint,
@@ -28,7 +29,6 @@ from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.queue.backoff_queue import has_rejectors
 from podsched.queue.observer import QueueObserver
 
-_NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
 _NODE_TAINT = ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_TAINT)
 
 
@@ -63,7 +63,7 @@ class Registration:
     hint: HintFn | None
     per_pod: bool
     index: Callable[[], HintIndex] | None
-    pods: Callable[[Any, Any], Iterable[str]] | None = None
+    pods: Callable[[Any, Any], Iterable[str]] | None
 
 
 class HintTable:
@@ -208,7 +208,7 @@ def _hidden_by_taints(registered: Sequence[Registration]) -> list[Registration]:
     """
     if any(r.event.matches(_NODE_TAINT) for r in registered):
         return []
-    return [r for r in registered if r.event.matches(_NODE_ADD)]
+    return [r for r in registered if r.event.matches(NODE_ADD)]
 
 
 def _after_taint(added: Registration) -> Registration:

@@ -264,7 +264,7 @@ class BuildState:
     """Replace the scheduling state, and any build under way; ``again``: pause before, it failed."""
 
     build: int
-    again: bool = False
+    again: bool
 
 
 @dataclass(frozen=True, slots=True)

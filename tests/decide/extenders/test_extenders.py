@@ -12,7 +12,7 @@ from podsched.ask.decisions.log import DecisionLog, facts_of
 from podsched.ask.decisions.rows import DecisionQuery
 from podsched.ask.decisions.stores import MemoryStore
 from podsched.config.plugins import ExtensionPoint
-from podsched.decide.extenders.placement import CHANGED_MEANWHILE
+from podsched.decide.extenders.decider import CHANGED_MEANWHILE
 from podsched.decide.extenders.wire import ExtenderError
 from podsched.framework.plugin import PermitResult, PostFilterResult
 from podsched.framework.status import Code, Status, unresolvable

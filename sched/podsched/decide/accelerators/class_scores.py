@@ -63,7 +63,7 @@ class ClassScores:
         cluster: ClusterView,
         state: CycleState,
         cost: EvaluationCost,
-        shared: SharedColumns | None = None,
+        shared: SharedColumns | None,
     ) -> None:
         """``shared``: columns that are shared with other classes, if any."""
         self._shared = shared

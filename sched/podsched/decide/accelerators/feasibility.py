@@ -83,7 +83,7 @@ class Feasibility:
         cluster: ClusterView,
         state: CycleState,
         priority: int,
-        shared: SharedColumns | None = None,
+        shared: SharedColumns | None,
     ) -> None:
         """``shared``: columns that are shared with other classes, if any."""
         self._cluster = cluster

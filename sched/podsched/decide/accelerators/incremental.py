@@ -44,8 +44,8 @@ class Evaluations:
         cluster: ClusterView,
         rotation: Rotation,
         *,
-        shares_columns: bool = True,
-        looks_ahead: bool = True,
+        shares_columns: bool,
+        looks_ahead: bool,
     ) -> None:
         self.keys = keys
         self._cluster = cluster
@@ -115,8 +115,8 @@ class Incremental:
         self,
         evaluations: Evaluations,
         cluster: ClusterView,
-        learn: Callable[[PodInfo, PlacementKey, Selector], None] | None = None,
-        prepares_elsewhere: Callable[[], bool] = lambda: False,
+        learn: Callable[[PodInfo, PlacementKey, Selector], None] | None,
+        prepares_elsewhere: Callable[[], bool],
     ) -> None:
         """``learn`` is called for each new evaluation, right after its first choice.
 

@@ -67,7 +67,7 @@ class Placements(NamedTuple):
 
     rows: list[int]
     ending: Ending
-    rounds: Sequence[Round] = ()
+    rounds: Sequence[Round]
 
 
 class Round(NamedTuple):

@@ -85,7 +85,7 @@ class Totals:
     """
 
     def __init__(
-        self, columns: Sequence[ScoreColumn], group: Callable[[Rows, int], RowGroups] = RowGroups
+        self, columns: Sequence[ScoreColumn], group: Callable[[Rows, int], RowGroups]
     ) -> None:
         """``group`` returns the rows ordered by group, given each row's group and their number."""
         self._columns = columns

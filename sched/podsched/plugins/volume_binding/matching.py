@@ -51,7 +51,7 @@ class Matching:
 
     satisfied: Bools
     enough_storage: Bools
-    chosen: tuple[tuple[UnboundClaim, NDArray[np.int64]], ...] = ()
+    chosen: tuple[tuple[UnboundClaim, NDArray[np.int64]], ...]
 
 
 def match_claims(claims: Sequence[UnboundClaim], nodes: NodeColumns, rows: Rows) -> Matching:

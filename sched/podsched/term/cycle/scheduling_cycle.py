@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from podsched.cache.trial import Trial
 from podsched.decide.decision import Decision
-from podsched.decide.extenders.placement import ExtendedDecider
+from podsched.decide.extenders.decider import ExtendedDecider
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import CycleState, PostFilterResult
 from podsched.framework.pods import QueuedPodInfo

@@ -71,7 +71,7 @@ class ExtendedDecider:
         cache: Cache,
         decider: AcceleratedDecider,
         extenders: Extenders,
-        running: Callable[[int], None] = lambda change: None,
+        running: Callable[[int], None],
     ) -> None:
         """Call ``running`` with 1 when a prioritize call begins, and with -1 when it ends."""
         self._cache = cache
@@ -124,7 +124,7 @@ class ExtendedDecider:
     async def post_filter(
         self, runtime: ProfileRuntime, decision: Decision
     ) -> PostFilterResult | None:
-        """Do what ``Decider.post_filter`` does; extenders may drop candidates for preemption."""
+        """Do what ``AcceleratedDecider`` does; extenders may drop candidates for preemption."""
         spec = decision.queued.info.cls.spec
         clients = [c for c in self._extenders.deciding(spec) if c.config.preempt_verb]
         two_steps = any(isinstance(named.plugin, PreemptionPlugin) for named in runtime.post_filter)
