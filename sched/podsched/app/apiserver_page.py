@@ -13,6 +13,7 @@ from podsched.api.objects import AnyObject
 from podsched.ask.web import sources
 from podsched.ask.web.access import Act, Caller, Reply
 from podsched.ask.web.sources import Change
+from podsched.serve.server.access.authentication import no_authentication
 from podsched.serve.server.change_ring import ExpiredError
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.pipeline import Call, Pipeline
@@ -71,6 +72,7 @@ class CallerApi:
         self._handler = handler
         self._scheduling = scheduling
         self._pipeline = pipeline
+        self.authenticates = pipeline.authenticate is not no_authentication
 
     async def ask(self, caller: Caller, asked: Act) -> Reply:
         replies: list[Answer] = []

@@ -17,7 +17,7 @@ from google.protobuf.json_format import MessageToJson
 
 from podsched.api.objects import ClusterQueue
 from podsched.ask.web.access import Act, Caller, Reply
-from podsched.ask.web.feed import Feed
+from podsched.ask.web.feed import MOST_OF_CALLER, Feed
 from podsched.ask.web.server import PageServices, serve_page
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 from podsched.telemetry.http_server import HttpServer, HttpServerError
@@ -36,6 +36,7 @@ class FakeApi:
 
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     readers: frozenset[str] = frozenset({"Bearer reader", "Bearer admin"})
+    authenticates: bool = True
 
     async def ask(self, caller: Caller, asked: Act) -> Reply:
         if not caller.authorization:
@@ -154,6 +155,27 @@ async def test_the_stream_is_no_answer_to_head(world: World) -> None:
         get.session.head(f"{get.url}/api/stream") as response,
     ):
         assert response.status == 405
+
+
+@pytest.mark.parametrize("authenticates", [True, False])
+async def test_browsers_of_one_user_or_else_of_one_address_take_half_of_all_places(
+    world: World, authenticates: bool
+) -> None:
+    """A token that nobody checks makes no other user."""
+    names = [f"Bearer {number}" for number in range(MOST_OF_CALLER + 1)]
+    api = FakeApi(readers=frozenset(names), authenticates=authenticates)
+    async with (
+        serving(world, services=PageServices(api=api)) as server,
+        aiohttp.ClientSession() as session,
+    ):
+        found = []
+        _, state = await Client(session, server.url)("/api/state", Authorization=names[0])
+        for name in names:
+            answer = await session.get(
+                f"{server.url}/api/stream?after={state['id']}", headers={"Authorization": name}
+            )
+            found.append(answer.status)
+    assert found == [200] * MOST_OF_CALLER + [200 if authenticates else 503]
 
 
 async def test_pods_are_searched_for(world: World) -> None:

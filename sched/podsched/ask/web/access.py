@@ -112,6 +112,9 @@ class Caller:
 class RestApi(Protocol):
     """Kubernetes' REST API of the process, called without a connection."""
 
+    authenticates: bool
+    """Whether it authenticates callers."""
+
     async def ask(self, caller: Caller, asked: Act) -> Reply:
         """Return the reply to one request; a refusal is a reply, too, not an exception."""
 

@@ -167,8 +167,15 @@ class Page:
             return response
         return _json(state.plain)
 
+    def _one(self, request: web.Request) -> str:
+        """Return what all browsers of one caller have in common."""
+        caller, api = _caller(request), self._access.api
+        # Nobody checks a token where callers are not authenticated.
+        token = caller.authorization if api is not None and api.authenticates else ""
+        return token or caller.certificate.decode() or address_of(request)
+
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        messages = self._feed.deltas(request.query.get("after", ""), _one(request))
+        messages = self._feed.deltas(request.query.get("after", ""), self._one(request))
         try:
             first = await anext(messages)
         except TooManyBrowsersError:
@@ -255,12 +262,6 @@ def _json(body: bytes, status: int = 200) -> web.Response:
 def _caller(request: web.Request) -> Caller:
     authorization = request.headers.get(hdrs.AUTHORIZATION, "")
     return Caller(authorization, certificate_of(request), peer_of(request))
-
-
-def _one(request: web.Request) -> str:
-    """Return what all browsers of one caller have in common."""
-    caller = _caller(request)
-    return caller.authorization or caller.certificate.decode() or address_of(request)
 
 
 def _allowed(reply: Reply) -> bool:
