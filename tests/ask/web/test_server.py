@@ -6,7 +6,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -167,13 +167,15 @@ async def test_browsers_of_one_user_or_else_of_one_address_take_half_of_all_plac
     async with (
         serving(world, services=PageServices(api=api)) as server,
         aiohttp.ClientSession() as session,
+        AsyncExitStack() as streams,
     ):
         found = []
         _, state = await Client(session, server.url)("/api/state", Authorization=names[0])
         for name in names:
-            answer = await session.get(
+            asked = session.get(
                 f"{server.url}/api/stream?after={state['id']}", headers={"Authorization": name}
             )
+            answer = await streams.enter_async_context(asked)
             found.append(answer.status)
     assert found == [200] * MOST_OF_CALLER + [200 if authenticates else 503]
 
