@@ -250,3 +250,36 @@ def test_mistakes_are_told(
     done = sched("simulate", "-f", cluster, *arguments)
     assert done.code in (1, 2)
     assert message in done.err
+
+
+GANG = """
+apiVersion: v1
+kind: Node
+metadata: {name: a}
+status: {allocatable: {cpu: "1", pods: "10"}}
+---
+apiVersion: scheduling.k8s.io/v1alpha2
+kind: PodGroup
+metadata: {name: train}
+spec: {schedulingPolicy: {gang: {minCount: 2}}}
+---
+"""
+MEMBER = """
+apiVersion: v1
+kind: Pod
+metadata: {name: train-0}
+spec:
+  schedulingGroup: {podGroupName: train}
+  containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}]
+"""
+
+
+def test_one_member_of_a_gang_fits_only_with_those_that_wait(
+    sched: Commands, tmp_path: Path
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    for cpu, code in (("1", 1), ("2", 0)):
+        file.write_text(GANG.replace('cpu: "1"', f'cpu: "{cpu}"') + MEMBER)
+        asked = MEMBER.replace("train-0", "train-1")
+        done = sched("simulate", "-f", str(file), "--pod", "-", stdin=asked)
+        assert done.code == code, done.out

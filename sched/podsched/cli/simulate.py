@@ -93,7 +93,7 @@ class _Flags:
     config: Path | None = flag(None, "FILE")
     """KubeSchedulerConfiguration file."""
     output: Form = flag("table", names="--output -o")
-    """Output format; json has the format of --scenarios for one pod in no queue."""
+    """Output format; json has the format of --scenarios for one pod in no queue and no group."""
 
     def files(self) -> dict[str, Path]:
         """Return the files that contain complete questions, by their flags."""
@@ -158,6 +158,7 @@ def simulate(source: ConfigSource, given: _Flags, cluster: ClusterSource) -> Non
         or workload.others
         or given.replicas
         or changes.given
+        or workload.pods[0].spec.HasField("scheduling_group")
         or counts_quota(objects, workload.pods)
     ):
         code = what_if(objects, workload, changes, source, as_json=as_json)

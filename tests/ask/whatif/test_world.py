@@ -267,3 +267,12 @@ def test_what_one_class_reads_of_a_node_in_a_trial_is_not_what_another_reads_aft
         assert not len(made.evaluation(small).feasible_rows)
     assert len(made.evaluation(large).feasible_rows) == 1
     assert made.schedule([large])[0].node_name == "n"
+
+
+def test_members_that_have_waited_longest_get_the_room() -> None:
+    group, members = gang("train", 1, 2)
+    for member, created in zip(members, (2, 1), strict=True):
+        member.metadata.creation_timestamp.seconds = created
+    made = world([node("a", allocatable={"cpu": "1", "pods": "10"}), group])
+    outcomes = made.schedule([made.changes.submit(member) for member in members])
+    assert [one.node_name for one in outcomes] == ["", "a"]

@@ -211,8 +211,11 @@ class Deciding:
 
         trial.on_undo(unreserve_all)
         scheduled = self._cache.scheduled_members(group.key)
-        numbered = enumerate(map(self._own, members))
-        queued = [QueuedPodInfo(pod, pod.creation_time, sequence=n) for n, pod in numbered]
+        # As in the queue, those come first that have waited longest.
+        queued = [
+            QueuedPodInfo(pod, pod.creation_time, pod.creation_time, sequence=number)
+            for number, pod in enumerate(map(self._own, members))
+        ]
         queued.sort(key=member_order)
         return PodGroupAttempt(
             self._decider, self._cluster, runtime, group, queued, scheduled, reserve, unreserve
