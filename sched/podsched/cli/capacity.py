@@ -8,7 +8,15 @@ from typing import Any
 
 import typer
 
-from podsched.api.objects import AnyObject, Node, Pod, StatefulSet, key_of
+from podsched.api.objects import (
+    AnyObject,
+    Node,
+    PersistentVolumeClaim,
+    Pod,
+    StatefulSet,
+    key_of,
+    object_key,
+)
 from podsched.api.pod_groups import GROUP_MARKS
 from podsched.ask.whatif.capacity import Capacity, Group, by_group, by_zone, grouping
 from podsched.ask.whatif.capacity import capacity as capacity_for
@@ -63,11 +71,12 @@ def capacity(given: _Flags) -> None:
         fail("give the pod with -f FILE, or with --pod FILE if -f has the cluster", USAGE)
     source = given.source(files if given.pod_file else ())
     workload = read_workloads([given.pod_file or files[0]], 1)
-    objects = after_applying(source.objects(), workload.others)
+    there = source.objects()
+    objects = after_applying(there, workload.others)
     pod = workload.pods[0]
     pod.ClearField("status")  # It may name claims of the pod that it was read from.
     _leave_group(pod)
-    _make_claims_its_own(pod, workload.others)
+    _make_claims_its_own(pod, workload.others, there)
     name = key_of(pod)
     taken = {key_of(o) for o in objects if isinstance(o, Pod)}
     while key_of(pod) in taken:
@@ -95,16 +104,18 @@ def _leave_group(pod: Pod) -> None:
         pod.metadata.annotations.pop(mark, None)
 
 
-def _make_claims_its_own(pod: Pod, owners: Iterable[AnyObject]) -> None:
-    """Let each copy of a StatefulSet's pod have claims of its own, as the set's pods have."""
+def _make_claims_its_own(pod: Pod, owners: Iterable[AnyObject], there: Iterable[AnyObject]) -> None:
+    """Let each copy of a StatefulSet's pod have claims of its own, unless it has them already."""
     sets = (owner for owner in owners if isinstance(owner, StatefulSet))
+    kept = {object_key(item) for item in there if isinstance(item, PersistentVolumeClaim)}
     specs = {
         template.metadata.name: template.spec
         for owner in sets
         for template in owner.spec.volume_claim_templates
     }
     for volume in pod.spec.volumes:
-        if volume.name in specs and volume.HasField("persistent_volume_claim"):
+        key = f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
+        if volume.name in specs and key not in kept:
             volume.ClearField("persistent_volume_claim")
             volume.ephemeral.volume_claim_template.spec.CopyFrom(specs[volume.name])
 
