@@ -122,6 +122,11 @@ def test_the_option_for_the_server_takes_two_lines_of_a_help_text(
             "it does not serve TLS; unset SCHED_TLS_CA",
         ),
         (Unavailable("Failed parsing HTTP/2 (an http1.x server)"), 3, "gRPC, not HTTP"),
+        (
+            OutcomeUnknown("the server did not answer in time: Deadline Exceeded; before that: x"),
+            3,
+            "the server did not answer in time: Deadline Exceeded; before that: x\n",
+        ),
         (Unavailable("errors resolving h:1: [field: Domain name not found]"), 3, "found\n"),
     ],
 )

@@ -124,6 +124,8 @@ def _cause(error: str, server: str, *, tls: bool) -> str:
         hint = "is SCHED_TLS_CA the CA certificate of this cluster?"
     elif "http1" in error:
         hint = "sched speaks gRPC, not HTTP"
+    elif error.startswith("the server "):
+        cause, hint = error, ""  # It was reached.
     elif any(word in cause.lower() for word in ("refused", "domain name", "resol")):
         hint = ""
     elif tls:
