@@ -61,6 +61,17 @@ def test_a_plan_is_carried_out_once_and_only_on_what_it_rests_on(
     assert [one["action"] for one in after["writes"]] == ["unchanged", "unchanged"]
 
 
+def test_a_workload_that_is_applied_already_is_unchanged(running: Commands, tmp_path: Path) -> None:
+    """Although the server has filled in fields of its containers, which a manifest lacks."""
+    spec = {**json.loads(REPLICAS)["spec"], "replicas": 0}
+    same = {**json.loads(REPLICAS), "metadata": {"name": "same"}, "spec": spec}
+    (tmp_path / "same.yaml").write_text(json.dumps(same))
+    running.ok("apply", "-f", str(tmp_path / "same.yaml"))
+    made = json.loads(running.ok("plan", "-f", str(tmp_path / "same.yaml"), "-o", "json"))
+    assert [one["action"] for one in made["writes"]] == ["unchanged"]
+    running.ok("delete", "replicaset/same")
+
+
 QUEUE = """
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ResourceFlavor
