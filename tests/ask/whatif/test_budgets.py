@@ -93,6 +93,18 @@ def test_the_replacement_of_a_pod_that_was_not_ready_counts_as_ready(phase: str)
     assert budgets.refusal(pods[1]) == "budget web needs 2 healthy pods and has 2"
 
 
+def test_in_whatever_order_pods_go_and_are_replaced_their_budget_permits_the_same() -> None:
+    pods = [running("web-0"), running("web-1", ready=False)]
+    for gone in pods, pods[::-1]:
+        for back in pods, pods[::-1]:
+            budgets = Budgets([budget("web", min_available="1")], pods)
+            for pod in gone:
+                budgets.spend(pod)
+            for pod in back:
+                budgets.restore(pod)
+            assert budgets.all[0].allowed == 1
+
+
 def test_a_pod_that_is_not_ready_may_go_where_enough_others_are() -> None:
     sick = running("web-2", ready=False)
     pods = [running("web-0"), running("web-1"), sick]

@@ -34,12 +34,18 @@ class Budget:
     name: str
     namespace: str
     selector: Selector
-    allowed: int
     healthy: int
     desired: int
     always_unhealthy: bool
+    #: How many evictions fewer its status permits than its healthy pods would.
+    withheld: int = 0
     #: Why its pods cannot be counted, so that it permits no eviction; "" if they can.
     failure: str = ""
+
+    @property
+    def allowed(self) -> int:
+        """The number of evictions that it permits now."""
+        return 0 if self.failure else max(0, self.healthy - self.desired - self.withheld)
 
     def covers(self, pod: Pod) -> bool:
         """Whether the budget selects the pod."""
@@ -71,29 +77,20 @@ class Budgets:
             names = ", ".join(budget.name for budget in found)
             return f"several budgets cover it ({names}), which evictions do not support"
         for budget in found:
-            if _counts(budget, pod) and (budget.failure or budget.allowed <= 0):
+            if _counts(budget, pod) and not budget.allowed:
                 needs = f"needs {budget.desired} healthy pods and has {budget.healthy}"
                 return f"budget {budget.name} {budget.failure or needs}"
         return ""
 
     def spend(self, pod: Pod) -> None:
         """Count an eviction, permitted or not."""
-        self._count(pod, -1)
+        for budget in self.of(pod):
+            budget.healthy -= _healthy(pod)
 
     def restore(self, pod: Pod) -> None:
         """Count the pod's replacement as running and ready."""
-        self._count(pod, 1)
-        for budget in self.of(pod) if not _healthy(pod) else ():
-            budget.allowed += budget.healthy >= budget.desired
-            budget.healthy += 1
-
-    def _count(self, pod: Pod, sign: int) -> None:
-        if needs_no_budget(pod):
-            return
         for budget in self.of(pod):
-            if _counts(budget, pod):
-                budget.allowed += sign
-            budget.healthy += sign * _healthy(pod)
+            budget.healthy += 1
 
 
 def _healthy(pod: Pod) -> bool:
@@ -114,7 +111,6 @@ def _read(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> Budget:
         meta.name,
         meta.namespace,
         selector_of(budget),
-        status.disruptions_allowed,
         status.current_healthy,
         status.desired_healthy,
         spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
@@ -124,6 +120,7 @@ def _read(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> Budget:
         read.failure = f"failed sync: {found.message}"
         return read
     if status.observed_generation or status.expected_pods:
+        read.withheld = max(0, read.healthy - read.desired) - status.disruptions_allowed
         return read
     covered = [pod for pod in pods if read.covers(pod)]
     read.healthy = sum(_healthy(pod) for pod in covered if pod.spec.node_name)
@@ -134,5 +131,4 @@ def _read(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> Budget:
             read.desired = scaled_value(spec.min_available, len(covered))
         elif spec.HasField("max_unavailable"):
             read.desired = max(0, len(covered) - scaled_value(spec.max_unavailable, len(covered)))
-    read.allowed = max(0, read.healthy - read.desired) if covered else 0
     return read
