@@ -46,6 +46,10 @@ def test_a_file_without_objects_is_named(sched: Commands, tmp_path: Path) -> Non
     assert sched("apply", "-f", str(file)).errors == [f"error: {file}: no objects"]
 
 
+def test_standard_input_without_objects_is_named(sched: Commands) -> None:
+    assert sched("apply", "-f", "-").errors == ["error: standard input: no objects"]
+
+
 def test_a_trace_of_one_endless_line_is_refused(sched: Commands, tmp_path: Path) -> None:
     (tmp_path / "vmtable.csv.gz").write_bytes(gzip.compress(bytes(9 << 20), 1))
     done = sched("replay", str(tmp_path), "--trace", "azure")

@@ -163,7 +163,8 @@ def read_known(
     if errors:
         raise typer.Exit(FAILED)
     if not found.objects and not found.unknown:
-        fail(f"{', '.join(filenames)}: no objects")
+        named = [STANDARD_INPUT if name == "-" else name for name in filenames]
+        fail(f"{', '.join(named)}: no objects")
     return found
 
 
