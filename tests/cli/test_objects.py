@@ -181,3 +181,13 @@ def test_a_kind_that_must_not_be_deleted_keeps_no_other_from_going(
     done = sched("delete", "nodes,pods", "--all")
     assert (done.code, done.out) == (1, "2 pods deleted\n")
     assert done.errors == ["error: you may not delete nodes"]
+
+
+def test_nothing_is_deleted_for_a_manifest_without_a_name(
+    sched: Commands, in_memory: CommandClient
+) -> None:
+    named = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n---\n"
+    manifest = named + named.replace("name: web", "generateName: web-")
+    done = sched("delete", "-f", "-", stdin=manifest)
+    assert (done.code, in_memory.calls) == (1, [])
+    assert done.errors == ["error: Pod web-: no name, by which it could be deleted"]

@@ -286,7 +286,7 @@ def delete(
         found = read_known(given.filename, namespace, strict=False, recursive=recursive)
         for line in found.unknown:
             warn(f"skipped: {line}")
-        every = [Target(kind_of(o), o.metadata.name, o.metadata.namespace) for o in found.objects]
+        every = [*map(_target_of, found.objects)]
     else:
         every = parse_targets(targets or [], namespace)
         check_scope(every, selector, everything=given.everything)
@@ -316,6 +316,15 @@ def delete(
             say(f"{target} deleted{dry_run.suffix}")
 
         for_each(given.server, named, one)
+
+
+def _target_of(item: AnyObject) -> Target:
+    """Return the object that a manifest names; exit if it names none."""
+    kind, meta = kind_of(item), item.metadata
+    if not meta.name:
+        what = f"{kind.name} {meta.generate_name}".strip()
+        fail(f"{what}: no name, by which it could be deleted")
+    return Target(kind, meta.name, meta.namespace)
 
 
 @contextmanager
