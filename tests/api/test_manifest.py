@@ -114,6 +114,7 @@ def test_all_mistakes_are_reported_at_once_with_their_paths() -> None:
         ({"apiVersion": "v1", "kind": "Bus"}, 'no matches for kind "Bus"'),
         ({"apiVersion": "v2", "kind": "Pod"}, "it is served in v1"),
         ({"metadata": {}}, "kind: must not be empty; apiVersion: must not be empty"),
+        ({"apiVersion": 1, "kind": "Pod"}, "apiVersion: expected a string, got number"),
     ],
 )
 def test_a_kind_that_is_not_served_is_refused(document: dict[str, Any], message: str) -> None:

@@ -288,10 +288,12 @@ def manifest_kind(document: Mapping[str, Any]) -> Kind:
     """Return the kind named in a manifest. Raises ManifestError."""
     problems = []
     name, version = document.get("kind"), document.get("apiVersion")
-    if not isinstance(name, str) or not name:
-        problems.append(invalid("kind", name, "must not be empty"))
-    if not isinstance(version, str) or not version:
-        problems.append(invalid("apiVersion", version, "must not be empty"))
+    for field, value in (("kind", name), ("apiVersion", version)):
+        if not value:
+            problems.append(invalid(field, value, "must not be empty"))
+        elif not isinstance(value, str):
+            reason = f"expected a string, got {codec.type_name(value)}"
+            problems.append(invalid(field, value, reason))
     if problems:
         raise ManifestError(problems, describe(document))
     kind = KINDS.get(str(name))
