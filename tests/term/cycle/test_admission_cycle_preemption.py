@@ -654,3 +654,17 @@ async def test_a_unit_is_preempted_once_it_has_become_less_important_than_one_th
         world.change("old", lambda pod: pod.metadata.labels.update({PRIORITY: "low"}))
         await asyncio.sleep(5)
         assert bound(world) == ["new"]
+
+
+async def test_a_pod_that_is_tried_while_its_gang_is_bound_preempts_once_that_is_done() -> None:
+    world = TermWorld()
+    for name in ("n1", "n2"):
+        big_node(world, name)
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 40}, within="LowerPriority")
+    async with world.running():
+        await job_and_wait(world, "low", "team", cpu=8)
+        await gang_and_wait(world, "g", "team", 3, min_count=2, priority=5, cpu=4)
+        await asyncio.sleep(5)
+        assert bound(world) == ["g-0", "g-1", "g-2"]
+        assert usage(world, "team") == {"default/cpu": 12000}

@@ -310,6 +310,9 @@ class GroupStarts(TermPart):
             if started:
                 self._taking_back.start_ended(key, started=True)
                 self._group_outcomes.binding_ended(group, SUCCESS)
+                # Members of a queue that were tried meanwhile could not preempt.
+                self._admission.turns.note_helped(key)
+                self._activator.notify()
             # Only once: the starts that followed one that has failed are given up with it.
             elif key not in self._incomplete:
                 self._taking_back.start_ended(key, started=False)
