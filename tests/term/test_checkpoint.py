@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from podsched.api.kinds import KINDS, WATCHED_KINDS
 from podsched.api.objects import AnyObject, Node, Pod
 from podsched.config.load import default_config
 from podsched.decide.runtime.plugin_handle import Chance
+from podsched.lab.replay.capture import RECORDED_KINDS
 from podsched.registry import factories
-from podsched.serve.client.informer import Event, EventType
+from podsched.serve.client.informer import Batch, Event, EventType
 from podsched.term.checkpoint import checkpoint_of, restore
 from podsched.term.state import SchedulingState, build_state
 from support.engine_world import node, pod
@@ -79,3 +81,14 @@ def test_what_is_peeked_at_is_drawn_next_also_after_chance_has_gone_back() -> No
     chance.peek()
     chance.go_to(2)
     assert chance.random() == numbers[2]
+
+
+def test_of_a_part_of_a_response_as_many_changes_are_counted_as_a_recording_has() -> None:
+    state = empty()
+    events = []
+    for kind in WATCHED_KINDS:
+        made = KINDS[kind].message()
+        made.metadata.name = made.metadata.uid = "a"
+        events.append(Event(EventType.ADDED, kind, "default/a", None, made))
+    state.apply_batch(Batch(1, events, partial=True), 0.0)
+    assert state.beyond == len(RECORDED_KINDS)

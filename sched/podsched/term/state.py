@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+from podsched.api.kinds import UNDECIDING_KINDS
 from podsched.api.objects import Pod
 from podsched.cache.cache import Cache
 from podsched.cache.changes import Anomaly, Applied, Change, PendingChange
@@ -95,7 +96,8 @@ class SchedulingState:
     set_aside: SetAside = field(default_factory=SetAside)
     #: All changes up to this revision have been applied.
     revision: int = 0
-    #: The number of later changes that have also been applied, as parts of a large response.
+    #: The number of later changes of what decisions read that have also been applied, as parts of
+    #: a large response.
     beyond: int = 0
     #: The decider made last, whose caches refer to pods; for ``drop_all``.
     _decider: AcceleratedDecider | None = None
@@ -147,8 +149,9 @@ class SchedulingState:
         # Objects of a partial list may be newer than the batch's revision. A revision that is too
         # old does no harm.
         self.revision = batch.revision
-        cached = sum(event.kind not in _NOT_CACHED for event in batch.events)
-        self.beyond = self.beyond + cached if batch.partial else 0
+        # As many as recordings have.
+        read = sum(event.kind not in UNDECIDING_KINDS for event in batch.events)
+        self.beyond = self.beyond + read if batch.partial else 0
 
     def _handled(self, sort: tuple[str, EventType] | None, count: int, began: float) -> float:
         ended = time.monotonic()
