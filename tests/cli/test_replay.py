@@ -159,9 +159,10 @@ def test_what_is_missing_of_a_recording_is_told(sched: Commands, tmp_path: Path)
     script = Script(tmp_path / "a.rec", a_node("node-1")).added(1.0, a_pod("web"))
     script.writer.flush()
     script.writer.abandon()
-    done = sched("replay", str(script.path))
-    assert done.code == 0
-    assert "the end is missing" in done.err
+    for how in ((), ("--verify",)):
+        done = sched("replay", str(script.path), *how)
+        assert done.code == len(how), "there are no decisions to verify"
+        assert "the end is missing; its first 1 s are read" in done.err
 
 
 @pytest.mark.parametrize(

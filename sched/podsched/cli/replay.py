@@ -152,7 +152,10 @@ def _measured(histories: Sequence[tuple[str, History]]) -> list[Run]:
 
 def _read(file: Path) -> Recording:
     with fail_on(OSError, about=file, code=USAGE), fail_on(BadRecording, code=USAGE):
-        return read_recording(file)
+        recording = read_recording(file)
+    if not recording.ended:
+        warn(f"{file}: the end is missing; its first {recording.seconds:,.0f} s are read")
+    return recording
 
 
 def _recorded(file: Path) -> tuple[Workload, SchedulerConfiguration]:
@@ -162,8 +165,6 @@ def _recorded(file: Path) -> tuple[Workload, SchedulerConfiguration]:
     if len({json.dumps(each.get("configuration")) for each in recording.checkpoints}) > 1:
         warn(f"{file}: the configuration changed meanwhile; the last one decides from the start")
     workload = workload_of(recording, {profile.scheduler_name for profile in config.profiles})
-    if not recording.ended:
-        warn(f"{file}: the end is missing; its first {workload.seconds:,.0f} s are replayed")
     return workload, config
 
 

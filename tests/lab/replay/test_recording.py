@@ -78,6 +78,34 @@ def test_a_recording_whose_writer_was_killed_is_read_up_to_there(file: Path) -> 
         assert found.ended == ""
 
 
+def test_a_changed_byte_is_noticed_though_every_line_can_be_read(file: Path) -> None:
+    Script(file, a_node("n1")).added(1.5, a_pod("web")).ended(4.0)
+    content = bytearray(file.read_bytes())
+    content[-8] ^= 1  # of the checksum
+    file.write_bytes(content)
+    with pytest.raises(BadRecording, match="line 6: the file is damaged: CRC check failed"):
+        read_recording(file)
+
+
+def test_a_changed_byte_in_the_middle_is_not_taken_for_the_end(file: Path) -> None:
+    writer = RecordingWriter(file, {"time": BEGAN})
+    writer.flush()
+    whole = file.read_bytes()
+    writer.synced(5)
+    writer.close(0.0, "time is up")
+    garbage = b"\xff" * len(file.read_bytes())
+    file.write_bytes(whole + garbage)
+    with pytest.raises(BadRecording, match="line 1: the file is damaged: Error -3"):
+        read_recording(file)
+
+
+def test_a_recording_behind_another_one_is_refused(file: Path) -> None:
+    Script(file, a_node("n1")).added(1.5, a_pod("web")).ended(4.0)
+    file.write_bytes(file.read_bytes() * 2)
+    with pytest.raises(BadRecording, match="line 6: another recording begins here"):
+        read_recording(file)
+
+
 def test_a_file_is_never_overwritten(file: Path) -> None:
     file.write_text("precious")
     with pytest.raises(FileExistsError):
@@ -120,6 +148,19 @@ NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
         (
             [START, {"t": 1, "e": [], "r": 1, "object": NAMESPACE}],
             "line 2: e: \\[\\] is none of A, M, D",
+        ),
+        (
+            [
+                START,
+                {"t": 1, "e": "A", "r": 7, "object": NAMESPACE},
+                {"t": 1, "e": "M", "r": 6, "object": NAMESPACE},
+            ],
+            "line 3: r: 6 comes after 7",
+        ),
+        ([START | {"configuration": 7}], "line 1: configuration: 7 is not an object"),
+        (
+            [START, {"t": 1, "checkpoint": {"configuration": [7]}}],
+            "line 2: configuration: \\[7\\] is not an object",
         ),
         ([START, {"synced": {}}], "line 2: synced: {} is not a number"),
         ([START, {"t": 1, "end": "", "r": 1.5}], "line 2: r: 1.5 is not a number of a revision"),

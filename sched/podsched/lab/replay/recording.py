@@ -13,8 +13,9 @@ line                                    what it says
 ``{"t": ..., "end": ...}``              the last: why the recording ended
 ======================================  ============================================================
 
-A file without its tail, because the writer was killed, is read up to there. Fields that may contain
-secrets and that no decision reads (environment, commands, probes) are not written.
+A file without its tail, because the writer was killed, is read up to there; one that was changed is
+refused. Fields that may contain secrets and that no decision reads (environment, commands, probes)
+are not written.
 """
 
 from __future__ import annotations
@@ -166,6 +167,8 @@ def read_recording(path: Path) -> Recording:
             for line in _lines(file):
                 if recording is None:
                     recording = _begun(path, line)
+                elif "recording" in line:
+                    raise ValueError("another recording begins here")
                 else:
                     _take(recording, line)
                 number += 1
@@ -185,6 +188,8 @@ def _begun(path: Path, line: Mapping[str, Any]) -> Recording:
     if (version := line["recording"]) != VERSION:
         raise BadRecording(f"{path}: version {version!r} of the format; this is {VERSION}")
     _number(line, "time", _MAX_TIME)
+    if "configuration" in line:
+        _object(line, "configuration")
     return Recording(line)
 
 
@@ -194,8 +199,13 @@ def _lines(file: gzip.GzipFile) -> Iterator[dict[str, Any]]:
     for number in itertools.count(1):
         try:
             raw = next(lines, b"")
-        except (EOFError, zlib.error, gzip.BadGzipFile):
+        except EOFError:
             return
+        except (zlib.error, gzip.BadGzipFile) as error:
+            if number == 1 and isinstance(error, gzip.BadGzipFile):
+                return
+            # What came before is not checked: a changed byte may leave valid JSON.
+            raise ValueError(f"the file is damaged: {error}") from error
         if not raw.endswith(b"\n"):
             return
         if number > MAX_LINES:
@@ -217,7 +227,9 @@ def _take(recording: Recording, line: Mapping[str, Any]) -> None:
         if type_ is None:
             raise ValueError(f"e: {_shown(line['e'])} is none of {', '.join(_TYPES)}")
         revision = _revision(line, "r")
-        recording.last_revision = max(recording.last_revision, revision)
+        if revision < recording.last_revision:
+            raise ValueError(f"r: {revision} comes after {recording.last_revision}")
+        recording.last_revision = revision
         recording.changes.append(Change(at, type_, kind, object_key(item), item, revision))
     elif "object" in line:
         recording.objects.append(_item(_object(line, "object")))
@@ -251,6 +263,8 @@ def _number(line: Mapping[str, Any], name: str, most: float) -> float:
 def _checkpoint(line: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a checkpoint whose numbers are numbers. Raises ValueError."""
     found = _object(line, "checkpoint")
+    if "configuration" in found:
+        _object(found, "configuration")
     for name in _COUNTS & found.keys():
         if not isinstance(found[name], int):
             raise ValueError(f"checkpoint: {name}: {_shown(found[name])} is not a number")
