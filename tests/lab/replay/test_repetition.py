@@ -467,6 +467,29 @@ def test_a_recording_without_decisions_cannot_be_repeated(recording: Recording) 
         repeat(replace(recording, checkpoints=[broken]), by_default, factories())
 
 
+@pytest.mark.parametrize("part", [{"assumed": []}, {"pods": []}, {"draws": 1 << 62}])
+def test_a_checkpoint_of_another_form_is_refused(recording: Recording, part: Any) -> None:
+    wrong = {**recording.checkpoints[0], **part}
+    with pytest.raises(NotRepeatable, match="the checkpoint does not fit the objects"):
+        repeat(replace(recording, checkpoints=[wrong]), by_default, factories())
+
+
+def test_a_decision_of_another_form_is_refused_in_one_line(recording: Recording) -> None:
+    one = recording.decisions[0]
+    for part, told in (({"other": 1}, "cannot be read"), ({"draws": 1 << 62}, "random numbers")):
+        with pytest.raises(NotRepeatable, match=told) as refused:
+            repeat(replace(recording, decisions=[{**one, **part}]), by_default, factories())
+        assert "\n" not in str(refused.value)
+
+
+def test_decisions_that_know_more_than_the_recording_are_left_out(recording: Recording) -> None:
+    *before, last = recording.decisions
+    more = {**last, "revision": str(recording.last_revision), "beyond": "1"}
+    verdict = repeat(replace(recording, decisions=[*before, more]), by_default, factories())
+    assert verdict.mismatches == []
+    assert verdict.left_out["after the end of the recording"] == 1
+
+
 @pytest.mark.parametrize("kind", [Queues, QueuesWithLittleQuota])
 def test_decisions_on_pods_in_queues_are_recorded_and_left_out(
     tmp_path: Path, kind: type[Run]

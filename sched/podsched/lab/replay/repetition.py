@@ -58,6 +58,10 @@ CONFIRMED_WITHIN: Final = 5.0
 _STEP: Final = 100.0
 
 
+#: Random numbers that are drawn at most: some 15 s. A preemption draws one.
+_MOST_DRAWS: Final = 100_000_000
+
+
 class NotRepeatable(ValueError):
     """The recording lacks the input of decisions."""
 
@@ -110,6 +114,7 @@ async def _repeat(
     checkpoints = {_state_of(checkpoint): checkpoint for checkpoint in recording.checkpoints}
     configs = {state: config_of(document) for state, document in checkpoints.items()}
     states: dict[tuple[int, int], _Repetition] = {}
+    revisions = [change.revision for change in recording.changes]
     for _, together in groupby(records_of(recording), key=_decided_together):
         records = list(together)
         record = records[0]
@@ -122,7 +127,9 @@ async def _repeat(
             verdict.left_out["extenders took part, who cannot be asked again"] += len(records)
         elif record.number <= checkpoint.get("number", 0):
             verdict.left_out["before the checkpoint"] += len(records)
-        elif record.revision > recording.last_revision:
+        elif record.revision > recording.last_revision or bisect_right(
+            revisions, record.revision
+        ) + record.beyond > len(revisions):
             verdict.left_out["after the end of the recording"] += len(records)
         else:
             if state not in states:
@@ -130,7 +137,7 @@ async def _repeat(
                     states[state] = _Repetition(
                         recording, checkpoint, configs[state], factories, verdict
                     )
-                except (LookupError, TypeError, ValueError) as error:
+                except (AttributeError, LookupError, TypeError, ValueError) as error:
                     why = f"the checkpoint does not fit the objects: {error!r}"
                     raise NotRepeatable(why) from error
             await states[state].repeat(records)
@@ -159,7 +166,10 @@ def records_of(recording: Recording) -> list[DecisionRecord]:
         try:
             record = json_format.ParseDict(dict(document), DecisionRecord())
         except json_format.ParseError as error:
-            raise NotRepeatable(f"a decision cannot be read: {error}") from error
+            why = str(error).partition("\n")[0]
+            raise NotRepeatable(f"a decision cannot be read: {why}") from error
+        if record.draws > _MOST_DRAWS:
+            raise NotRepeatable(f"decision {record.number}: {record.draws:,} random numbers drawn")
         known = found.get((record.term, record.number))
         if known is None or not known.outcome:
             found[record.term, record.number] = record
@@ -245,6 +255,8 @@ class _Repetition:
         meter = CycleMeter(MetricRegistry(), Tracer())
         # No listener: records say when the place of a pod that is deleted while assumed is free.
         self._state = build_state(config, factories, seed=checkpoint["seed"], meter=meter.plugins)
+        if checkpoint["draws"] > _MOST_DRAWS:
+            raise ValueError(f"{checkpoint['draws']:,} random numbers drawn")
         for _ in self._recorded.until(checkpoint["revision"], checkpoint["beyond"]):
             pass
         under_way = restore(self._state, checkpoint, list(self._recorded.objects.values()))
