@@ -16,6 +16,7 @@ import pytest
 from google.protobuf.json_format import MessageToJson
 
 from podsched.api.objects import ClusterQueue
+from podsched.ask.web import server as module
 from podsched.ask.web.access import Act, Caller, Reply
 from podsched.ask.web.feed import MOST_OF_CALLER, Feed
 from podsched.ask.web.server import PageServices, serve_page
@@ -185,6 +186,27 @@ async def test_pods_are_searched_for(world: World) -> None:
         status, found = await get("/api/pods?find=P0&namespace=default")
         assert (status, [row[0] for row in found["pods"]]) == (200, ["default/p0"])
         assert found["namespaces"] == [["default", 2]]
+
+
+async def test_searches_run_one_after_another(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All at once they would hold up the event loop."""
+    running, most = 0, 0
+
+    async def search(*_: object) -> dict[str, Any]:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return {}
+
+    monkeypatch.setattr(module, "find_pods", search)
+    async with serving(world) as server, client_of(server) as client:
+        answers = await asyncio.gather(*(client("/api/pods") for _ in range(10)))
+    assert answers == [(200, {})] * 10
+    assert most == 1
 
 
 async def test_pod_groups_are_read_and_explained(world: World) -> None:

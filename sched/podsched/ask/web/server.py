@@ -124,6 +124,8 @@ class Page:
         self._access = _Access(services.api, certified)
         self._explainer = services.explainer
         self._files = _read_files()
+        #: Held by a search: 300 clients that searched at once held up the event loop for 0.16 s.
+        self._searching = asyncio.Lock()
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes."""
@@ -215,7 +217,9 @@ class Page:
     async def _pods(self, request: web.Request) -> web.Response:
         board = await self._feed.followed()
         text, namespace = (request.query.get(name, "") for name in ("find", "namespace"))
-        return _json(orjson.dumps(await find_pods(self._source, board, text.strip(), namespace)))
+        async with self._searching:
+            found = await find_pods(self._source, board, text.strip(), namespace)
+        return _json(orjson.dumps(found))
 
     async def _queues(self, request: web.Request) -> web.Response:
         """Answer the tree of queues; an empty one to callers who may not list ClusterQueues."""
