@@ -102,6 +102,23 @@ async def test_a_flood_of_requests_is_spaced_and_another_client_waits_for_two_tu
 
 
 @pytest.mark.looptime
+async def test_one_request_begins_in_a_round_of_the_loop_as_each_may_take_long() -> None:
+    turns, begun, most = RequestTurns(), 0, 0
+
+    async def request() -> None:
+        nonlocal begun
+        await turns.take(_connection("10.0.0.1"))
+        begun += 1
+
+    requests = [asyncio.create_task(request()) for _ in range(15)]
+    while begun < len(requests):
+        before = begun
+        await asyncio.sleep(0)
+        most = max(most, begun - before)
+    assert most == 1
+
+
+@pytest.mark.looptime
 async def test_requests_of_lost_connections_take_no_turn() -> None:
     turns, clock = RequestTurns(), asyncio.get_running_loop().time
     connections = [_connection("10.0.0.1") for _ in range(520)]
