@@ -72,6 +72,16 @@ async def test_a_server_that_stops_answering_is_an_error_by_itself_not_a_group_o
         assert drained.client.calls, call
 
 
+@pytest.mark.parametrize("fault", [Fault.LOST, Fault.LOST_BUT_DONE])
+async def test_an_eviction_whose_answer_is_lost_is_made_once_more(fault: Fault) -> None:
+    whole = Drained()
+    await whole.drain()
+    drained = Drained()
+    drained.client.faults[whole.client.calls.index("evict b")] = fault
+    assert await drained.drain() == 0
+    assert drained.client.calls.count("evict b") == 2
+
+
 async def test_a_pod_that_must_not_be_evicted_is_an_error_and_the_others_go(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -36,6 +36,7 @@ from podsched.serve.client.errors import (
     ClientError,
     DisruptionBudget,
     NotFound,
+    OutcomeUnknown,
     PreconditionFailed,
     Unavailable,
 )
@@ -261,12 +262,16 @@ async def _try_evicting(client: ApiClient, pod: Pod, grace: int | None) -> bool:
 async def _evict(client: ApiClient, pod: Pod, grace: int | None) -> None:
     """Evict a pod as soon as budgets permit it."""
     request = eviction(pod, grace_period_seconds=grace)
-    waiting = False
+    waiting = in_doubt = False
     with suppress(NotFound, PreconditionFailed):
         while True:
             try:
                 await client.evict(request)
                 return
+            except OutcomeUnknown:
+                if in_doubt:
+                    raise
+                in_doubt = True  # Once more, on the next server: with a uid it evicts no other pod.
             except DisruptionBudget as refusal:
                 if not waiting:
                     say(f"pod/{pod.metadata.name} waits: {refusal}", error=True)
