@@ -13,7 +13,7 @@ from podsched.config.leader_election import LeaderElectionSettings
 from podsched.term.election.elector import LeaderElector
 from podsched.term.election.lease_lock import LeaseLock
 from podsched.term.election.options import ElectionCallbacks, ElectionOptions
-from support.kube_server import KubeStore, MemoryHttp, refusal
+from support.kube_server import Answer, KubeStore, MemoryHttp, refusal
 
 pytestmark = pytest.mark.looptime
 
@@ -229,6 +229,23 @@ async def test_a_conflict_though_nothing_has_changed_is_tried_at_leisure(world: 
         await asyncio.sleep(30)
     claims = [line for line in logs if line["event"] == "Claiming the lock"]
     assert 5 <= len(claims) <= 17
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"metadata": None}, {"metadata": {}}, {"metadata": {"name": "x"}, "spec": []}]
+)
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
+async def test_an_answer_that_is_no_lease_is_a_failed_request(
+    world: World, method: str, body: dict[str, Any]
+) -> None:
+    """A proxy before the API server may answer so; it must not end the replica."""
+    if method == "GET":
+        world.held_by("kube-scheduler-1")
+    world.store.fail(Answer(200, body), method=method, path="/leases", times=5)
+    candidate = world.add("a")
+    await asyncio.sleep(60)
+    assert not candidate.task.done()
+    assert candidate.elector.is_leader()
 
 
 async def test_an_event_tells_who_holds_the_lease_before_it_is_read(world: World) -> None:

@@ -28,7 +28,14 @@ from podsched.api.kinds import KINDS
 from podsched.api.objects import Lease
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.lib.ids import Revision, Term
-from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, Forbidden, NotFound
+from podsched.serve.client.errors import (
+    AlreadyExists,
+    ClientError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Unreadable,
+)
 from podsched.serve.kube.http import KubeHttp
 from podsched.serve.kube.objects import UnreadableObjectError, read_object
 from podsched.serve.kube.paths import collection, of_object
@@ -91,7 +98,7 @@ class LeaseLock:
     async def read(self) -> Snapshot:
         async with self._one_at_a_time:
             try:
-                lease = await self._http.request("GET", self._path)
+                lease = await self._asked("GET", self._path)
             except NotFound:
                 return Snapshot(revision=self._versions.next_revision())
             except ClientError as error:
@@ -207,9 +214,20 @@ class LeaseLock:
 
     async def _replace(self, base: dict[str, Any] | None, lease: dict[str, Any]) -> dict[str, Any]:
         if base is not None:
-            return await self._http.request("PUT", self._path, body=lease)
+            return await self._asked("PUT", self._path, body=lease)
         lease["metadata"].update(name=self._name, namespace=self._namespace)
-        return await self._http.request("POST", collection(_LEASE, self._namespace), body=lease)
+        return await self._asked("POST", collection(_LEASE, self._namespace), body=lease)
+
+    async def _asked(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        """Return the Lease in the answer to a request. Raises ClientError, also if there is none.
+
+        Something in between may answer for the API server.
+        """
+        lease = await self._http.request(method, path, **options)
+        metadata, spec = lease.get("metadata"), lease.get("spec") or {}
+        if not (isinstance(metadata, dict) and isinstance(spec, dict) and metadata.get("name")):
+            raise Unreadable(f"the answer to {method} {path} is no Lease")
+        return lease
 
 
 class _Versions:
