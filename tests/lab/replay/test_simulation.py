@@ -10,14 +10,16 @@ import pytest
 
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import PersistentVolumeClaim, Pod, PodCondition, ResourceClaim
+from podsched.ask.whatif.claims import with_claims
 from podsched.config.load import default_config, load_config
 from podsched.lab.replay.history import History
 from podsched.lab.replay.recording import Recording
 from podsched.lab.replay.simulation import cluster_after
-from podsched.lab.replay.workload import workload_of
+from podsched.lab.replay.workload import Workload, workload_of
 from podsched.lib import event_loop
 from podsched.registry import factories
-from support.device_objects import device_class, devices, resource_claim
+from support.device_objects import device_class, devices, resource_claim, template, user
+from support.gangs import gang
 from support.recordings import Script, a_node, a_pod
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
@@ -302,3 +304,20 @@ def test_claims_for_extended_resources_are_made_anew(tmp_path: Path) -> None:
     assert first.ended == pytest.approx(61.0, abs=0.2)
     assert second.unschedulable
     assert second.bound == pytest.approx(61.0, abs=2.5)
+
+
+def test_a_gang_gets_devices_by_a_selector_after_a_pod_has_got_some() -> None:
+    """From the first pod with devices on, decisions compile no selector themselves."""
+    wants = 'device.attributes["gpu.example.com"].model == "b"'
+    group, _ = gang("train", 2, 0)
+    pods = [user("first", template="one", priority=1)]
+    pods += [user(f"train-{i}", template="b", group="train") for i in range(2)]
+    for pod in pods:
+        pod.spec.scheduler_name = "default-scheduler"
+    models = {"gpu.example.com/model": ["a", "b", "b"]}
+    objects = [a_node("n"), device_class(), devices("n", 3, attributes=models), template("one")]
+    objects = with_claims([*objects, template("b", wants), group, *pods])
+    workload = Workload(1e9, 60.0, objects, binds_volumes=True)
+    cluster = cluster_after(workload, default_config(), factories())
+    nodes = [cluster.object("Pod", f"default/{pod.metadata.name}").spec.node_name for pod in pods]
+    assert nodes == ["n", "n", "n"]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
 from podsched.config.settings import SchedulerSettings
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.extenders.calls import Extenders
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.pods import QueuedPodInfo
 from podsched.lib.event_loop import ROUND, Turn
 from podsched.lib.tasks import Changes, TaskSet
 from podsched.serve.client.cluster import TermCluster
@@ -24,6 +27,9 @@ from podsched.term.writes.bind_queue import Binder
 from podsched.term.writes.event_recorder import EventRecorder
 from podsched.term.writes.pod_group_conditions import GroupOutcomes, PodGroupConditions
 from podsched.v1 import api_pb2
+
+#: Max seconds that plugins compute in threads for one attempt, while other pods wait.
+_LONGEST_PREPARATION = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +90,31 @@ class TermPart:
         self._turn = parts.turn
         #: Whether to stop deciding, because the turn is used up.
         self._should_stop = partial(parts.turn.has_lasted, ROUND)
+
+    async def _prepare(self, runtime: ProfileRuntime, pods: Iterable[QueuedPodInfo]) -> bool:
+        """Let plugins compute in steps what decisions need; return whether time has passed."""
+        waited, cluster, spent = False, self._cluster, 0.0
+
+        def is_late() -> bool:
+            return spent > _LONGEST_PREPARATION
+
+        one_of_each = {queued.info.cls.id: queued.info for queued in pods}.values()
+        jobs = (
+            job
+            for plugin in runtime.preparing
+            for pod in one_of_each
+            for job in plugin.prepare(pod, cluster, is_late)
+        )
+        for job in jobs:
+            if job is not None:
+                began = self._clock()
+                await asyncio.to_thread(job)
+                spent += self._clock() - began
+                await self._turn.wait()
+            elif self._turn.is_over:
+                await self._turn.give_way()
+            else:
+                continue
+            # Other tasks have run.
+            waited = True
+        return waited

@@ -145,6 +145,9 @@ class PodGroupCycle(TermPart):
         ``nodes``: the only nodes that all their pods may use; None: all. Return None if not all of
         them can start now; then their pods are back in the queue.
         """
+        for one in units:
+            name = one.popped[0].info.cls.scheduler_name
+            await self._prepare(self._state.profiles[name], one.popped)
         members = [self._follow_up.not_skipped(one.popped) for one in units]
         for of_unit in members:
             of_unit.sort(key=member_order)
@@ -269,6 +272,10 @@ class PodGroupCycle(TermPart):
                 self._meter.traces.end(queued)
                 self._failures.requeue(queued, counting, set())
             return
+        if await self._prepare(runtime, members):
+            members = self._follow_up.not_skipped(members)
+            if not members:
+                return
         scheduled = self._taking_back.scheduled(group.key)
         of_group = PoppedGroup(runtime, group, members, now)
         attempted = await self._deciding.decide(of_group, scheduled, terms, beside)

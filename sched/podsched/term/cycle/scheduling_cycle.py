@@ -14,7 +14,6 @@ Source: schedulingCycle in ``schedule_one.go`` of kube-scheduler v1.36.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from podsched.cache.trial import Trial
@@ -37,8 +36,6 @@ _log = get_logger("scheduler")
 #: Max seconds that popped pods wait while extenders are called for the pods before them. Then they
 #: return to the queue, because more important pods may have arrived.
 MAX_WAIT_FOR_EXTENDERS = 0.1
-#: Max seconds that plugins compute in threads for one attempt of a pod, while others wait.
-_LONGEST_PREPARATION = 1.0
 #: How many popped pods are checked for deletion after other tasks have run. Checking all remaining
 #: pods each time would be quadratic if each pod takes long, as preemptors do: 117 checks for each.
 _CHECKED = 64
@@ -136,7 +133,7 @@ class SchedulingCycle(TermPart):
         It may return all pods, if the first fits nowhere and is to be decided again later.
         """
         first = pods[0]
-        waited = await self._prepare(runtime, first)
+        waited = await self._prepare(runtime, [first])
         # ``or waited`` comes last: actors must get their work even if time has passed already.
         if await self._decider.prepare(runtime, first.info, self._meter.traces.of(first)) or waited:
             # Time has passed, so some of the pods may be gone.
@@ -153,28 +150,6 @@ class SchedulingCycle(TermPart):
         if unplaced is not None:
             remaining = await self._carry_out_unplaced(runtime, unplaced, remaining, popped_at)
         return remaining
-
-    async def _prepare(self, runtime: ProfileRuntime, queued: QueuedPodInfo) -> bool:
-        """Let plugins compute in steps what the decision needs; return whether time has passed."""
-        waited, cluster, spent = False, self._cluster, 0.0
-
-        def is_late() -> bool:
-            return spent > _LONGEST_PREPARATION
-
-        for plugin in runtime.preparing:
-            for job in plugin.prepare(queued.info, cluster, is_late):
-                if job is not None:
-                    began = self._clock()
-                    await asyncio.to_thread(job)
-                    spent += self._clock() - began
-                    await self._turn.wait()
-                elif self._turn.is_over:
-                    await self._turn.give_way()
-                else:
-                    continue
-                # Other tasks have run.
-                waited = True
-        return waited
 
     def _decide(
         self,
