@@ -99,9 +99,6 @@ class _Changes:
         child.copied = [(pod, usage, copies[rows]) for pod, usage, copies in self.copied]
         return child
 
-    def __len__(self) -> int:
-        return len(self._log) + len(self.copied)
-
     def add(self, row: int, pod: PodInfo, usage: ClassUsage, sign: int) -> None:
         """Note that a pod was added to (``sign`` 1) or removed from (-1) a row."""
         self._log.append((row, pod, usage, sign))
@@ -307,9 +304,6 @@ class Fork(_ForkedNodes):
     def counter(self, query: PodQuery) -> Int64s:
         return self.base.counter(query)[self.base_rows] + self._changes.delta(query)
 
-    def counter_version(self, query: PodQuery) -> int:
-        return self.base.counter_version(query) + len(self._changes)
-
     def terms_in_cluster(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
         """Return the base's terms and those of pods added here; those of removed pods stay.
 
@@ -319,6 +313,3 @@ class Fork(_ForkedNodes):
         terms = self.base.terms_in_cluster(family)
         new = [term for term in self._changes.terms(family) if term not in terms]
         return {**terms, **{term: TermQuery(family, term) for term in new}} if new else terms
-
-    def terms_version(self, family: TermFamily) -> int:
-        return self.base.terms_version(family) + len(self._changes)

@@ -119,17 +119,11 @@ class NodeColumns(Protocol):
         Built on first use, then kept current.
         """
 
-    def counter_version(self, query: PodQuery) -> int:
-        """Return a number that changes whenever a count of this query does."""
-
     def own_delta(self, query: PodQuery) -> Int64s | None:
         """Return, per row of a fork, its count minus its base row's; None outside a fork."""
 
     def terms_in_cluster(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
         """Return the terms of a family that any pod in the cluster has, with their queries."""
-
-    def terms_version(self, family: TermFamily) -> int:
-        """Return a number that changes whenever a term of the family appears or disappears."""
 
     # Forks.
     @property
@@ -176,6 +170,12 @@ class JournaledColumns(NodeColumns, ChangedRows, Protocol):
         ``groups``: each row's group, in 0..number-1, shape ``(size,)``. Sums are kept current, so
         repeated calls with the same array need no pass over the rows.
         """
+
+    def counter_version(self, query: PodQuery) -> int:
+        """Return a number that changes whenever a count of this query does."""
+
+    def terms_version(self, family: TermFamily) -> int:
+        """Return a number that changes whenever a term of the family appears or disappears."""
 
     @property
     def start_times(self) -> ChangedRows:
