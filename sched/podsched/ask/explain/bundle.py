@@ -105,6 +105,9 @@ def read_bundle(content: bytes) -> Bundle:
         text = inflate.decompress(content, MAX_BYTES)
         if inflate.unconsumed_tail:
             raise BadBundle(f"more than {MAX_BYTES >> 20} MiB")
+        if not inflate.eof:
+            # With the checksum.
+            raise BadBundle("its end is missing")
         document = parse_json(text)
     except SizeExceeded as error:
         raise BadBundle(str(error)) from error
