@@ -11,7 +11,8 @@ is tried again after a change that may help:
 
 A changed unit is tried again, too, but no other for it, apart from one of the shape that it had:
 users can change their units all the time. Only if it kept quota from others, and asks for another
-quota now, are all of its tree tried.
+quota now, are all of its tree tried. So are those that may preempt a unit that runs, once it has
+become less important.
 
 Pure and synchronous.
 """
