@@ -22,12 +22,14 @@ The modules, from the outside in::
       terms          the affinity terms of pods, and how often pods have each
       pod_counter    the counter of one query or term
       host_ports     host ports in use
+      zones          the zone of a node, by its labels
       ordering       restores the order of items when a trial is rolled back
       journal        the rows that changed, so that readers read only these
       column         one growable column, and the arithmetic of Go's int64
     trial            changes that are committed or rolled back together
       transaction    the beginning, the end and the nesting of trials
       trial_changes  a class for each kind of change
+      open_trial     what other modules use of a trial
       versions       numbers that change with their content, and are restored by a rollback
     fork             copies of some rows, to try changes on
     deltas           updates for copies of columns in other processes;
