@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from podsched.api.manifest import from_manifest
-from podsched.api.objects import PersistentVolumeClaim, Pod, PodCondition, ResourceClaim
+from podsched.api.objects import (
+    AnyObject,
+    PersistentVolumeClaim,
+    Pod,
+    PodCondition,
+    ResourceClaim,
+)
 from podsched.ask.whatif.claims import with_claims
 from podsched.config.load import default_config, load_config
 from podsched.lab.replay.history import History
@@ -315,9 +321,8 @@ def test_a_gang_gets_devices_by_a_selector_after_a_pod_has_got_some() -> None:
     for pod in pods:
         pod.spec.scheduler_name = "default-scheduler"
     models = {"gpu.example.com/model": ["a", "b", "b"]}
-    objects = [a_node("n"), device_class(), devices("n", 3, attributes=models), template("one")]
-    objects = with_claims([*objects, template("b", wants), group, *pods])
-    workload = Workload(1e9, 60.0, objects, binds_volumes=True)
-    cluster = cluster_after(workload, default_config(), factories())
-    nodes = [cluster.object("Pod", f"default/{pod.metadata.name}").spec.node_name for pod in pods]
-    assert nodes == ["n", "n", "n"]
+    objects: list[AnyObject] = [a_node("n"), device_class(), devices("n", 3, attributes=models)]
+    objects += [template("one"), template("b", wants), group, *pods]
+    workload = Workload(1e9, 60.0, [*with_claims(objects)], binds_volumes=True)
+    found = cluster_after(workload, default_config(), factories()).history().pods
+    assert [found[pod.metadata.uid].node for pod in pods] == ["n", "n", "n"]
