@@ -44,7 +44,7 @@ from podsched.term.checkpoint import restore
 from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.term.cycle.outcomes import ERROR, GONE, OVERTAKEN, REJECTED, SCHEDULED, UNSCHEDULABLE
 from podsched.term.cycle.preemption import SEEN_WITHIN, Preemption
-from podsched.term.state import build_state
+from podsched.term.state import SchedulingState, build_state
 from podsched.term.writes.bind_queue import Assignment
 from podsched.v1 import api_pb2
 from podsched.v1.decisions_pb2 import DecisionRecord
@@ -54,6 +54,7 @@ _UNDONE: Final = (ERROR, REJECTED, OVERTAKEN, GONE)
 #: Seconds after which a pod is bound or back in the queue, so that the objects show what a missing
 #: decision did. The last decisions of a recording are missing, as their outcomes are not known yet.
 CONFIRMED_WITHIN: Final = 5.0
+_MISSING: Final = "soon after a decision that is missing"
 #: Seconds of virtual time between two decisions: enough for details of each to be kept.
 _STEP: Final = 100.0
 
@@ -249,7 +250,7 @@ class _Repetition:
         self._undone: list[tuple[int, str]] = []
         self._group: tuple[Any, ...] = ()
         self._number: int = checkpoint["number"]
-        self._unsure_until = 0.0
+        self._unsure_until, self._unsure = 0.0, _MISSING
         self._collector = Collector()
         self._queued: dict[str, QueuedPodInfo] = {}
         meter = CycleMeter(MetricRegistry(), Tracer())
@@ -272,6 +273,9 @@ class _Repetition:
             self._state, cluster, fence, self._decider, meter, decisions=self._collector
         )
         self._loop.evictor.under_way += under_way
+        if any(_has_claims(self._state, uid) for uid in checkpoint["assumed"]):
+            # What plugins have assumed of these claims is not in a checkpoint.
+            self._number, self._unsure = -1, "soon after a checkpoint, while claims were written"
         #: When preemptions began; those of the checkpoint count from the first decision after it.
         self._evicting: list[tuple[Preemption, float]] = []
 
@@ -316,7 +320,7 @@ class _Repetition:
             await self._loop.schedule(queued, self._clock.time())
         for record in records:
             if not self._follows(record):
-                self._verdict.left_out["soon after a decision that is missing"] += 1
+                self._verdict.left_out[self._unsure] += 1
             elif in_queue:
                 self._verdict.left_out["on pods in queues"] += 1
             else:
@@ -355,6 +359,8 @@ class _Repetition:
         decided = seconds_of(record.decided_time)
         if record.number != self._number + 1:
             self._unsure_until = decided + CONFIRMED_WITHIN
+            if self._number >= 0:
+                self._unsure = _MISSING
         self._number = record.number
         return decided >= self._unsure_until
 
@@ -406,6 +412,18 @@ class _Repetition:
         queued = self._queued.get(uid) or QueuedPodInfo(pod, 0.0)
         assignment = Assignment(queued, pod.node_name, CycleState())
         self._loop.binding.outcomes.bind_failed(assignment, error("as recorded"))
+
+
+def _has_claims(state: SchedulingState, uid: str) -> bool:
+    """Return whether a pod that is assumed may have volumes or devices assumed for it."""
+    held = state.cache.held.get(uid)
+    if held is None:
+        return False
+    spec = held.info.pod.spec
+    return bool(spec.resource_claims) or any(
+        volume.HasField("persistent_volume_claim") or volume.HasField("ephemeral")
+        for volume in spec.volumes
+    )
 
 
 def recorded_fields(record: DecisionRecord) -> dict[str, Any]:
