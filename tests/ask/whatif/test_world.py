@@ -276,3 +276,13 @@ def test_members_that_have_waited_longest_get_the_room() -> None:
     made = world([node("a", allocatable={"cpu": "1", "pods": "10"}), group])
     outcomes = made.schedule([made.changes.submit(member) for member in members])
     assert [one.node_name for one in outcomes] == ["", "a"]
+
+
+def test_a_pod_that_must_be_near_a_later_one_is_tried_again() -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "host"}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    made = world([node(name, labels={"host": name}) for name in ("a", "b")])
+    near = owned("near", affinity={"podAffinity": required})
+    pods = [made.changes.submit(one) for one in (near, owned("db", owner="db"))]
+    first, second = made.schedule(pods)
+    assert first.node_name == second.node_name != ""

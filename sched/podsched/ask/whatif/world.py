@@ -17,6 +17,7 @@ replace pods, make and delete claims, and take devices back. No volume is bound 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Self
 
 from podsched.api.kinds import kind_of
@@ -122,7 +123,8 @@ class World:
         """Schedule pods one after another in this order.
 
         Members of a pod group are decided together, when the first of them has its turn. preempt:
-        whether pods that fit nowhere may preempt others, which are then removed.
+        whether pods that fit nowhere may preempt others, which are then removed. A pod without a
+        node is tried again after others have got theirs, as its affinity may be to them.
         """
         groups = lists_by_key((pod.group, pod) for pod in pods if pod.group)
         outcomes: dict[str, Outcome] = {}
@@ -139,6 +141,12 @@ class World:
             else:
                 found = self.deciding.decide(_of_one_class(pods, at), preempt=preempt)
             outcomes.update((one.pod.uid, one) for one in found)
+        has_node = [bool(outcomes[pod.uid].node_name) for pod in pods]
+        last = max((at for at, has in enumerate(has_node) if has), default=0)
+        left = [pod for pod, has in zip(pods[:last], has_node, strict=False) if not has]
+        for one in self.schedule(left, preempt=False) if left else ():
+            if one.node_name:
+                outcomes[one.pod.uid] = replace(one, victims=outcomes[one.pod.uid].victims)
         return [outcomes[pod.uid] for pod in pods]
 
 
