@@ -209,6 +209,26 @@ class SlowVolume(Run):
             await asyncio.sleep(1)
 
 
+class LateEnd(Run):
+    """A pod is deleted while it is being bound, which had begun before the checkpoint."""
+
+    async def record(self) -> None:
+        world = self.world = TermWorld([self.profile], decisions=self.log)
+        world.node("n0", cpu="4")
+        bind = world.cluster.bind_pods
+
+        async def slow(*given: Any, **fence: Any) -> Any:
+            await asyncio.sleep(3)
+            return await bind(*given, **fence)
+
+        world.cluster.bind_pods = slow  # type: ignore[method-assign]
+        async with world.running(), recording_of(world.cluster, self.file, self.log) as writer:
+            await world.pod_and_wait("first", "3")
+            self.checkpoint(writer)
+            await world.delete_and_wait("first", seconds=5)
+            await world.pod_and_wait("second", "3", seconds=5)
+
+
 class SlowTermination(Run):
     """A victim that somebody had deleted goes on terminating when its eviction is long over."""
 
@@ -433,6 +453,16 @@ def test_decisions_soon_after_volumes_were_assumed_before_the_checkpoint_are_lef
     verdict = repeat(found, by_default, factories())
     assert [str(mismatch) for mismatch in verdict.mismatches] == []
     assert verdict.left_out["soon after a checkpoint, while claims were written"] == 1
+
+
+def test_a_pod_that_is_assumed_as_of_the_checkpoint_loses_its_node_when_it_did(
+    tmp_path: Path,
+) -> None:
+    found = recorded(tmp_path, LateEnd)
+    assert [document["outcome"] for document in found.decisions] == ["Gone", "Scheduled"]
+    verdict = repeat(found, by_default, factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches] == []
+    assert verdict.placed == 1
 
 
 def test_evictions_end_in_the_repetition_when_they_ended(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import groupby
@@ -116,6 +116,7 @@ async def _repeat(
     configs = {state: config_of(document) for state, document in checkpoints.items()}
     states: dict[tuple[int, int], _Repetition] = {}
     revisions = [change.revision for change in recording.changes]
+    before: list[DecisionRecord] = []
     for _, together in groupby(records_of(recording), key=_decided_together):
         records = list(together)
         record = records[0]
@@ -128,6 +129,8 @@ async def _repeat(
             verdict.left_out["extenders took part, who cannot be asked again"] += len(records)
         elif record.number <= checkpoint.get("number", 0):
             verdict.left_out["before the checkpoint"] += len(records)
+            since = checkpoint.get("number", 0)
+            before += (r for r in records if r.outcome in _UNDONE and r.ended_after >= since)
         elif record.revision > recording.last_revision or bisect_right(
             revisions, record.revision
         ) + record.beyond > len(revisions):
@@ -141,6 +144,7 @@ async def _repeat(
                 except (AttributeError, LookupError, TypeError, ValueError) as error:
                     why = f"the checkpoint does not fit the objects: {error!r}"
                     raise NotRepeatable(why) from error
+                states[state].decided_before(r for r in before if (r.term, r.begun_after) == state)
             await states[state].repeat(records)
             uids.update(record.uid for record in records)
     verdict.pods = len(uids)
@@ -288,6 +292,11 @@ class _Repetition:
             type_ = change.type if deleted or old is not None else EventType.ADDED
             self._state.apply(Event(type_, change.kind, change.key, old, new), 0.0)
         self._state.revision, self._state.beyond = revision, beyond
+
+    def decided_before(self, records: Iterable[DecisionRecord]) -> None:
+        """Note which pods that are assumed as of the checkpoint lose their node later."""
+        for record in records:
+            heappush(self._undone, (record.ended_after, record.uid))
 
     async def repeat(self, records: Sequence[DecisionRecord]) -> None:
         """Repeat a decision, and compare it; then continue with the recorded result.
