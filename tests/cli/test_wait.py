@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 import typer
@@ -12,6 +13,7 @@ from podsched.api.kinds import KINDS
 from podsched.api.objects import ClusterQueue, Deployment, PersistentVolumeClaim, Pod
 from podsched.cli.targets import Target
 from podsched.cli.wait import parse_state, wait_for, wait_for_all
+from podsched.serve.client.errors import Unavailable
 from podsched.testing.fake_cluster import FakeCluster
 from support.command_client import CommandClient
 from support.engine_world import pod as pod_of
@@ -135,3 +137,29 @@ async def test_a_listed_object_is_deleted_although_only_the_next_one_of_its_name
 
     client.list = list_and_replace
     assert await wait_for_all(client, [pods], "", "delete", "1s")
+
+
+@pytest.mark.looptime
+async def test_a_server_that_has_answered_may_be_missing_for_a_while() -> None:
+    cluster, target = FakeCluster(), Target(KINDS["Pod"], "a", "default")
+    cluster.create(pod_of("a", {}))
+    client: Any = CommandClient(cluster)
+    answer, loop = client.get, asyncio.get_running_loop()
+
+    async def get(*given: Any) -> Any:
+        if 1.0 < loop.time() < 9.0:
+            raise Unavailable("connection refused")
+        return await answer(*given)
+
+    client.get = get
+    loop.call_later(5.0, cluster.delete, "Pod", "default/a")
+    assert await wait_for(client, target, "delete", "20s")
+    assert loop.time() >= 9.0
+
+
+@pytest.mark.looptime
+async def test_a_server_that_has_never_answered_is_not_waited_for() -> None:
+    client: Any = CommandClient(FakeCluster())
+    client.get = AsyncMock(side_effect=Unavailable("connection refused"))
+    with pytest.raises(Unavailable):
+        await wait_for(client, Target(KINDS["Pod"], "a", "default"), "create", "20s")

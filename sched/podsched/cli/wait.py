@@ -18,7 +18,7 @@ from podsched.cli.options import LabelSelector, Timeout, seconds_or_fail
 from podsched.cli.output import say
 from podsched.cli.targets import Target, Targets, parse_targets, resolve_with_uids
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import NotFound
+from podsched.serve.client.errors import NotFound, Unavailable
 
 #: Polling costs less than a watch for each object, and misses no deletion.
 _PAUSE = 0.2
@@ -143,10 +143,12 @@ async def wait_for(
 ) -> bool:
     """Wait until an object is in a state, and print it; return whether it is. Raises ClientError.
 
+    Once an API server has answered, one may be missing for a while.
     ``timeout``: a duration; with 0s it looks at the object once. ``uid``: see ``parse_state``.
     """
     reached, limit = parse_state(state, uid), seconds_or_fail("--timeout", timeout)
     may_be_missing = state in ("delete", "create")
+    answered = False
     try:
         async with asyncio.timeout(limit or None):
             while True:
@@ -157,6 +159,12 @@ async def wait_for(
                     if not may_be_missing:
                         report(exc)
                         return False
+                except Unavailable:
+                    if not answered:
+                        raise
+                    await asyncio.sleep(_PAUSE)
+                    continue
+                answered = True
                 if reached(obj):
                     done = {"delete": "deleted", "create": "created"}
                     say(f"{target} {done.get(state, 'condition met')}")
