@@ -91,19 +91,23 @@ class LeaseLock:
         #: bindings came after that, and 44 to 64 when the lease was read first.
         self.holder = ""
         self._noted = 0
-        #: What the last refused write expected, None if none was.
+        #: What the last refused write expected, and that if a read has since shown it unchanged.
         self._refused: Revision | None = None
+        self._unchanged: Revision | None = None
         self._versions = _Versions(wall)
 
     async def read(self) -> Snapshot:
         async with self._one_at_a_time:
             try:
                 lease = await self._asked("GET", self._path)
+                found = self._snapshot(lease)
             except NotFound:
-                return Snapshot(revision=self._versions.next_revision())
+                found = Snapshot(revision=self._versions.next_revision())
             except ClientError as error:
                 raise _translated(error) from error
-            return self._snapshot(lease)
+            current = found.record_revision
+            self._unchanged = current if current == self._refused else None
+            return found
 
     def watches(self) -> Mapping[str, Callable[[], AsyncIterator[Snapshot | None]]]:
         return {"lease": self._changes}
@@ -196,8 +200,8 @@ class LeaseLock:
             try:
                 lease = await self._replace(base, _lease(record, base))
             except (Conflict, AlreadyExists) as error:
-                if expected == self._refused:
-                    # The Lease is unchanged since the last refusal, which was no lost race.
+                if expected == self._unchanged:
+                    # The last refusal was no lost race, so this one is none, either.
                     raise _translated(error) from error
                 self._refused = expected
                 return None
