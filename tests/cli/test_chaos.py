@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from unittest.mock import patch
+from typing import Any
+from unittest.mock import Mock, patch
+
+import pytest
 
 from podsched.cli import chaos
 from podsched.lab.chaos.records import encode
+from podsched.telemetry.logs import get_logger
 from support.chaos_history import Story, good_story
 from support.commands import Commands
 
@@ -121,3 +125,16 @@ def test_a_directory_with_something_in_it_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
     done = Commands()("chaos", "--data-dir", str(tmp_path))
     assert (done.code, done.errors) == (2, [f"error: --data-dir: {tmp_path} is not empty"])
+
+
+def test_what_the_clients_of_a_run_log_is_not_in_its_result(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(options: Any) -> None:
+        get_logger("client of a run").warning("Leaving an API server")
+
+    monkeypatch.setattr(chaos, "run_chaos", run)
+    monkeypatch.setattr(chaos, "replace", lambda options, **more: options)
+    chaos._run(Mock(seconds=1.0))
+    said = capsys.readouterr()
+    assert (said.out, "Leaving an API server" in said.err) == ("", True)

@@ -34,6 +34,7 @@ from podsched.lab.chaos.run import ChaosOptions, Status, run_chaos
 from podsched.lib.tasks import run_and_tidy_up
 from podsched.serve.client.errors import ClientError
 from podsched.serve.store.errors import StoreError
+from podsched.telemetry.log_output import configure_logging
 
 app = typer.Typer(cls=Group, rich_markup_mode=None, add_completion=False)
 
@@ -169,6 +170,7 @@ def _check_time(name: str, kind: Kind, minutes: float) -> None:
 
 def _run(options: ChaosOptions) -> None:
     """Run with a progress bar; exit if the system cannot be started or repaired."""
+    configure_logging("text", "warning")  # to stderr, where no --json is
     try:
         with progress(options.seconds) as show:
             run_and_tidy_up(run_chaos(replace(options, tell=show, warn=warn)))
