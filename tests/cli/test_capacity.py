@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.commands import Commands
+from support.volume_world import storage_class
 
 CLUSTER = """
 apiVersion: v1
@@ -140,14 +141,7 @@ def test_headroom_as_json_has_amounts_in_units(sched: Commands, cluster: str) ->
     assert result["shapes"][0]["more"] == 11
 
 
-STORAGE = """
-apiVersion: storage.k8s.io/v1
-kind: StorageClass
-metadata: {name: fast}
-provisioner: csi.example.com
-volumeBindingMode: WaitForFirstConsumer
----
-"""
+STORAGE = json.dumps(storage_class("fast", "csi.example.com")) + "\n---"
 SET = """
 apiVersion: apps/v1
 kind: StatefulSet

@@ -14,6 +14,7 @@ from podsched.decide.runtime import plugin_calls
 from podsched.telemetry.logs import get_logger
 from support.commands import Commands
 from support.device_objects import device_class, devices, resource_claim, template, user
+from support.volume_world import storage_class
 
 CLUSTER = """
 apiVersion: v1
@@ -119,13 +120,7 @@ spec:
         spec: {storageClassName: fast, accessModes: [ReadWriteOnce],
                resources: {requests: {storage: 1Gi}}}
 """
-OWN_CLAIMS = """
-apiVersion: storage.k8s.io/v1
-kind: StorageClass
-metadata: {name: fast}
-provisioner: csi.example.com
-volumeBindingMode: WaitForFirstConsumer
----
+OWN_CLAIM = """
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: p-v, uid: v, ownerReferences: [{kind: Pod, name: p, uid: u1, controller: true}]}
@@ -143,7 +138,9 @@ def test_the_claims_of_a_pod_that_is_in_the_cluster_do_not_either(
     result.device, result.driver = "gpu-0", "gpu.example.com"
     mine.status.reserved_for.add(resource="pods", name="p", uid="u1")
     made = [device_class(), template("one"), devices("large", 1), mine]
-    parts = [CLUSTER, USER, OWN_CLAIMS, *(json.dumps(to_manifest(item)) for item in made)]
+    fast = storage_class("fast", "csi.example.com")
+    manifests = [fast, *(to_manifest(item) for item in made)]
+    parts = [CLUSTER, USER, OWN_CLAIM, *map(json.dumps, manifests)]
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text("\n---\n".join(parts))
     wanted = USER.replace(", uid: u1", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +41,6 @@ from podsched.telemetry.metrics import ControllerMetrics, DecisionMetrics
 from podsched.telemetry.tracing import Tracer
 from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.testing.fake_cluster import FakeCluster
-from podsched.v1 import api_pb2
 from support.engine_world import node, pod
 from support.no_actors import NoActors
 from support.queues import cluster_queue, flavor, gang
@@ -159,6 +158,16 @@ class Run:
         return PermitResult(unschedulable("no"))
 
 
+def slowly(call: Callable[..., Awaitable[Any]]) -> Any:
+    """Return the call of a cluster so that it is made 3 s later."""
+
+    async def slow(*given: Any, **fence: Any) -> Any:
+        await asyncio.sleep(3)
+        return await call(*given, **fence)
+
+    return slow
+
+
 class SlowEviction(Run):
     """A preemptor is tried again while an eviction lasts that had begun before the checkpoint."""
 
@@ -167,15 +176,8 @@ class SlowEviction(Run):
         world.node("n0", cpu="4")
         world.pod("victim", "3", on="n0")
         world.pod("other", "500m", on="n0")
-        evict = world.cluster.evict_pods
-
-        async def slow(
-            evictions: Sequence[api_pb2.EvictRequest], *, fence: api_pb2.Fence
-        ) -> Sequence[api_pb2.BatchResult]:
-            await asyncio.sleep(3)
-            return await evict(evictions, fence=fence)
-
-        world.cluster.evict_pods = slow  # type: ignore[method-assign]
+        cluster = world.cluster
+        cluster.evict_pods = slowly(cluster.evict_pods)  # type: ignore[method-assign]
         async with world.running(), recording_of(self.world.cluster, self.file, self.log) as writer:
             await asyncio.sleep(0.5)
             await world.pod_and_wait("preemptor", "3", 100, seconds=0.5)
@@ -193,13 +195,8 @@ class SlowVolume(Run):
         names = ("first", "second")
         for made in (storage_class("local"), volume("disk"), *(claim(name) for name in names)):
             world.cluster.create(from_manifest(made).message)
-        patch = world.cluster.patch_many
-
-        async def slow(*given: Any, **fence: Any) -> Any:
-            await asyncio.sleep(3)
-            return await patch(*given, **fence)
-
-        world.cluster.patch_many = slow  # type: ignore[method-assign]
+        cluster = world.cluster
+        cluster.patch_many = slowly(cluster.patch_many)  # type: ignore[method-assign]
         async with world.running(), recording_of(world.cluster, self.file, self.log) as writer:
             for name in names:
                 mounted = {"name": "v", "persistentVolumeClaim": {"claimName": name}}
@@ -215,13 +212,8 @@ class LateEnd(Run):
     async def record(self) -> None:
         world = self.world = TermWorld([self.profile], decisions=self.log)
         world.node("n0", cpu="4")
-        bind = world.cluster.bind_pods
-
-        async def slow(*given: Any, **fence: Any) -> Any:
-            await asyncio.sleep(3)
-            return await bind(*given, **fence)
-
-        world.cluster.bind_pods = slow  # type: ignore[method-assign]
+        cluster = world.cluster
+        cluster.bind_pods = slowly(cluster.bind_pods)  # type: ignore[method-assign]
         async with world.running(), recording_of(world.cluster, self.file, self.log) as writer:
             await world.pod_and_wait("first", "3")
             self.checkpoint(writer)
