@@ -33,7 +33,7 @@ def stored(name: str, labels: dict[str, str] | None = None) -> Pod:
     return pod
 
 
-BEFORE = {f"Pod/default/{name}": stored(name) for name in ("fine", "labeled")}
+BEFORE = {f"Pod/default/{name}": stored(name) for name in ("fine", "labeled", "frozen", "others")}
 
 
 def write(action: Action, name: str) -> Write:
@@ -60,6 +60,36 @@ async def test_what_only_lacks_what_the_server_has_filled_in_is_unchanged() -> N
     [tried] = await try_changes(client, [write(Action.CONFIGURE, "fine")], BEFORE)
     assert tried is not None
     assert (tried.action, tried.after) == (Action.UNCHANGED, stored("fine"))
+
+
+class Written:
+    """A client whose server has had a write of a controller since the plan's read."""
+
+    def __init__(self, labels: dict[str, str]) -> None:
+        self._labels = labels
+
+    async def patch(self, kind: str, name: str, *_: Any, **__: Any) -> Pod:
+        pod = await self.get(kind, name, "default")
+        pod.metadata.labels.update(self._labels)
+        return pod
+
+    async def get(self, kind: str, name: str, namespace: str) -> Pod:
+        pod = stored(name)
+        pod.metadata.resource_version = "2"
+        pod.status.phase = "Running"
+        return pod
+
+
+@pytest.mark.parametrize(
+    ("labels", "action"), [({}, Action.UNCHANGED), ({"app": "web"}, Action.CONFIGURE)]
+)
+async def test_what_others_write_meanwhile_is_no_effect_of_the_manifest(
+    labels: dict[str, str], action: Action
+) -> None:
+    client: Any = Written(labels)
+    [tried] = await try_changes(client, [write(Action.CONFIGURE, "fine")], BEFORE)
+    assert tried is not None
+    assert (tried.action, tried.resource_version) == (action, "2")
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,8 @@ STANDARD_INPUT = "standard input"
 #: Kinds whose containers cannot be replaced. They are merged by name: other clients and their
 #: servers have filled in fields that a manifest leaves out.
 _WITH_CONTAINERS = ("Pod", "Job")
+#: Max times that an object is read again that others keep writing.
+_READS = 5
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -118,6 +120,24 @@ async def patch(client: ApiClient, manifest: AnyObject, *, dry_run: bool) -> Any
         strategic=kind in _WITH_CONTAINERS,
         dry_run=dry_run,
     )
+
+
+async def try_patch(
+    client: ApiClient, manifest: AnyObject, before: AnyObject
+) -> tuple[AnyObject, AnyObject]:
+    """Return an object before and after a manifest would be applied to it. Raises ClientError.
+
+    before: the object as it was read. If it has been written since (by its controller, say), it is
+        read again, or that write would look like an effect of the manifest.
+    """
+    kind, meta = kind_of(manifest).name, manifest.metadata
+    after = await patch(client, manifest, dry_run=True)
+    for _ in range(_READS):
+        if before.metadata.resource_version == after.metadata.resource_version:
+            break
+        before = await client.get(kind, meta.name, meta.namespace)
+        after = await patch(client, manifest, dry_run=True)
+    return before, after
 
 
 class Manifests(NamedTuple):

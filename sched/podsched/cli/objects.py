@@ -21,7 +21,7 @@ from podsched.cli.client import Namespace, ServerFlags, for_each, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, fail_if_cut_short, report, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference
-from podsched.cli.manifests import ManifestFlags, Manifests, patch, read_known
+from podsched.cli.manifests import ManifestFlags, Manifests, patch, read_known, try_patch
 from podsched.cli.options import (
     DryRun,
     DryRunOption,
@@ -117,15 +117,16 @@ class Writer:
                 before = await self.client.get(kind, meta.name, meta.namespace)
             except NotFound:
                 return refusal
-            after = await patch(self.client, message, dry_run=self.dry_run.asked)
+            if self.dry_run.asked:
+                before, after = await try_patch(self.client, message, before)
+                same = after == before
+            else:
+                after = await patch(self.client, message, dry_run=False)
+                same = after.metadata.resource_version == before.metadata.resource_version
         except Unavailable:
             raise
         except ClientError as error:
             return error
-        if self.dry_run.asked:
-            same = after == before
-        else:
-            same = after.metadata.resource_version == before.metadata.resource_version
         return "unchanged" if same else "configured"
 
     def _report(self, message: AnyObject, result: str | ClientError) -> None:

@@ -34,7 +34,7 @@ from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, report, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference as short_reference
-from podsched.cli.manifests import ManifestFlags, merge_patch_of, patch
+from podsched.cli.manifests import ManifestFlags, merge_patch_of, try_patch
 from podsched.cli.options import Filename, Form
 from podsched.cli.output import show_answer
 from podsched.cli.policy import ConfigSource
@@ -186,11 +186,10 @@ async def try_changes(
         tried: Write | None = write
         if write.action is Action.CONFIGURE:
             try:
-                after = await patch(client, write.manifest, dry_run=True)
-                action = Action.CONFIGURE
-                if after == before[reference(after)]:
-                    action = Action.UNCHANGED
-                tried = write._replace(action=action, after=after)
+                there = before[reference(write.manifest)]
+                there, after = await try_patch(client, write.manifest, there)
+                action = Action.UNCHANGED if after == there else Action.CONFIGURE
+                tried = Write(action, write.manifest, after, there.metadata.resource_version)
             except Invalid as error:
                 report(error, f"{short_reference(write.after)}: ")
                 tried = None
