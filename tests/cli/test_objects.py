@@ -11,10 +11,12 @@ import pytest
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import AnyObject
 from podsched.api.reasons import StatusCode
+from podsched.cli.manifests import written_hash
 from podsched.cli.objects import Writer
 from podsched.cli.options import DryRun
 from podsched.serve.client.errors import AlreadyExists, Forbidden, TooLarge
 from podsched.serve.server.patching import patched
+from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1.api_pb2 import JSON_MERGE_PATCH, STRATEGIC_MERGE_PATCH, BatchResult
 from support.command_client import CommandClient
 from support.commands import Commands
@@ -92,9 +94,9 @@ async def test_an_object_that_is_too_large_keeps_no_other_from_being_created(
     assert told.err.splitlines() == ["error: pod/huge: too large"]
 
 
-@pytest.mark.parametrize("version", ["", "7"], ids=["created", "patched"])
+@pytest.mark.parametrize("planned", [False, True], ids=["created", "patched"])
 async def test_what_follows_a_refused_write_of_a_plan_is_not_written(
-    capsys: pytest.CaptureFixture[str], version: str
+    capsys: pytest.CaptureFixture[str], planned: bool
 ) -> None:
     class Refusing(OneObject):
         async def create(self, message: AnyObject, *, dry_run: bool) -> AnyObject:
@@ -104,15 +106,59 @@ async def test_what_follows_a_refused_write_of_a_plan_is_not_written(
             raise Forbidden("you may not")
 
     first, second = node("n"), pod("web")
-    for item in (first, second):
-        item.metadata.resource_version = version
+    writes = [(item, written_hash(first) if planned else "") for item in (first, second)]
     client: Any = Refusing(first)
-    await Writer(client, lambda: None, DryRun.NONE).carry_out([first, second])
+    await Writer(client, lambda: None, DryRun.NONE).carry_out(writes)
     told = capsys.readouterr()
     assert told.err.splitlines() == [
         "error: node/n: you may not",
-        "error: the rest of the plan was not written",
+        "error: 0 of 2 writes of the plan were made",
     ]
+
+
+async def test_what_was_created_with_a_refused_object_of_a_plan_is_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Full:
+        """A server with room for all but one."""
+
+        async def create_many(self, items: list[AnyObject], *, dry_run: bool) -> Any:
+            refused = BatchResult(code=StatusCode.PERMISSION_DENIED, message="exceeded quota")
+            return [refused if item.metadata.name == "b" else BatchResult() for item in items]
+
+    client: Any = Full()
+    writes = [(item, "") for item in (pod("a"), pod("b"), pod("c"), node("n"))]
+    await Writer(client, lambda: None, DryRun.NONE).carry_out(writes)
+    told = capsys.readouterr()
+    assert told.out.splitlines() == ["pod/a created", "pod/c created"]
+    assert told.err.splitlines()[1:] == ["error: 2 of 4 writes of the plan were made"]
+
+
+@pytest.mark.parametrize("change", ["status", "spec"])
+async def test_of_what_is_written_while_a_plan_is_carried_out_only_a_status_does_not_matter(
+    capsys: pytest.CaptureFixture[str], change: str
+) -> None:
+    class Others(CommandClient):
+        """Somebody writes a node after it is first read."""
+
+        async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
+            found = await super().get(kind, name, namespace)
+            if len(self.calls) == 1:
+                other: Any = self.cluster.object(kind, name)
+                other.spec.unschedulable = change == "spec"
+                other.status.phase = "Running"
+                self.cluster.update(other)
+            return found
+
+    labeled = node("n", labels={"a": "b"})
+    client: Any = Others(FakeCluster())
+    there = client.cluster.create(node("n"))
+    await Writer(client, lambda: None, DryRun.NONE).carry_out([(labeled, written_hash(there))])
+    told = capsys.readouterr()
+    if change == "status":
+        assert told.out == "node/n configured\n"
+    else:
+        assert "error: node/n: it has been changed since the plan was made" in told.err
 
 
 @pytest.mark.looptime

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from podsched.api.objects import Pod
+from podsched.api.objects import Node, Pod
 from podsched.cli.plan import Action, Write, try_changes
 from podsched.serve.client.errors import Forbidden, Invalid
+from support.command_client import CommandClient
 from support.commands import Commands
+from support.engine_world import node
 
 
 class Strict:
@@ -89,7 +93,51 @@ async def test_what_others_write_meanwhile_is_no_effect_of_the_manifest(
     client: Any = Written(labels)
     [tried] = await try_changes(client, [write(Action.CONFIGURE, "fine")], BEFORE)
     assert tried is not None
-    assert (tried.action, tried.resource_version) == (action, "2")
+    assert tried.action is action
+
+
+@pytest.fixture
+def labeled(
+    sched: Commands, in_memory: CommandClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> str:
+    """The token of a plan that labels node a."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    in_memory.cluster.create(node("a"))
+    manifest = "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {x: y}}"
+    made = json.loads(sched.ok("plan", "-f", "-", "-o", "json", stdin=manifest))
+    assert made["writes"] == [{"action": "configure", "object": "Node/a"}]
+    return str(made["token"])
+
+
+def changed_node(in_memory: CommandClient, change: Callable[[Node], object]) -> None:
+    found = in_memory.cluster.object("Node", "a")
+    assert isinstance(found, Node)
+    change(found)
+    in_memory.cluster.update(found)
+
+
+def heartbeat(there: Node) -> None:
+    there.status.conditions.add(type="Ready", status="True")
+
+
+def test_a_plan_does_not_mind_a_heartbeat_of_the_node_that_it_changes(
+    sched: Commands, in_memory: CommandClient, labeled: str
+) -> None:
+    changed_node(in_memory, heartbeat)
+    assert sched.ok("apply", "--plan", labeled) == "node/a configured\n"
+    labels: list[str] = []
+    changed_node(in_memory, lambda there: labels.extend(there.metadata.labels))
+    assert labels == ["x"]
+
+
+def test_a_plan_is_refused_if_somebody_else_has_changed_what_it_changes(
+    sched: Commands, in_memory: CommandClient, labeled: str
+) -> None:
+    changed_node(in_memory, lambda there: there.metadata.annotations.update(by="another"))
+    refused = sched("apply", "--plan", labeled)
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.errors[1:] == ["  Node/a is changed"]
+    assert "patch Node a" not in in_memory.calls[-1]
 
 
 @pytest.mark.parametrize(

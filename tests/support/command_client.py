@@ -13,6 +13,7 @@ from podsched.api.kinds import find_kind
 from podsched.api.objects import AnyObject, Pod, ReplicaSet, object_key
 from podsched.serve.client.api_client import Listing
 from podsched.serve.client.errors import Forbidden, OutcomeUnknown, Unavailable, of_result
+from podsched.serve.server.patching import patched
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchResponse
@@ -92,14 +93,19 @@ class CommandClient:
         patch: Mapping[str, Any],
         namespace: str = "",
         *,
+        strategic: bool = False,
         dry_run: bool = False,
     ) -> AnyObject:
+        way = v1.STRATEGIC_MERGE_PATCH if strategic else v1.JSON_MERGE_PATCH
+        text = json.dumps(patch).encode()
         request = v1.PatchRequest(
-            kind=kind, namespace=namespace, name=name, merge_patch=json.dumps(patch).encode()
+            kind=kind, namespace=namespace, name=name, merge_patch=text, type=way
         )
+        request.resource_version = int(patch.get("metadata", {}).get("resourceVersion", 0))
         async with self._call(f"patch {kind} {name}"):
-            if not dry_run:
-                _raise(await self.cluster.patch_many([request], fence=self._fence))
+            if dry_run:
+                return patched(await self.cluster.get(kind, name, namespace), patch, way)
+            _raise(await self.cluster.patch_many([request], fence=self._fence))
             return await self.cluster.get(kind, name, namespace)
 
     async def evict(self, request: v1.EvictRequest) -> Pod:

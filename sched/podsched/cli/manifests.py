@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +39,7 @@ STANDARD_INPUT = "standard input"
 #: servers have filled in fields that a manifest leaves out.
 _WITH_CONTAINERS = ("Pod", "Job")
 #: Max times that an object is read again that others keep writing.
-_READS = 5
+READS = 5
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -109,6 +111,14 @@ def merge_patch_of(message: AnyObject) -> dict[str, Any]:
     return manifest
 
 
+def written_hash(message: AnyObject) -> str:
+    """Return a value that changes if somebody changes more of an object than its status."""
+    content = merge_patch_of(message)
+    for name in ("resourceVersion", "managedFields"):
+        content["metadata"].pop(name, None)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
 async def patch(client: ApiClient, manifest: AnyObject, *, dry_run: bool) -> AnyObject:
     """Apply a manifest to the object that it names, and return this. Raises ClientError."""
     kind, meta = kind_of(manifest).name, manifest.metadata
@@ -132,7 +142,7 @@ async def try_patch(
     """
     kind, meta = kind_of(manifest).name, manifest.metadata
     after = await patch(client, manifest, dry_run=True)
-    for _ in range(_READS):
+    for _ in range(READS):
         if before.metadata.resource_version == after.metadata.resource_version:
             break
         before = await client.get(kind, meta.name, meta.namespace)

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, starmap
 from typing import Annotated, Any, Literal
 
 import typer
@@ -21,7 +21,15 @@ from podsched.cli.client import Namespace, ServerFlags, for_each, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, fail_if_cut_short, report, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference
-from podsched.cli.manifests import ManifestFlags, Manifests, patch, read_known, try_patch
+from podsched.cli.manifests import (
+    READS,
+    ManifestFlags,
+    Manifests,
+    patch,
+    read_known,
+    try_patch,
+    written_hash,
+)
 from podsched.cli.options import (
     DryRun,
     DryRunOption,
@@ -36,7 +44,7 @@ from podsched.cli.progress import Advance, progress_bar
 from podsched.cli.targets import OptionalTargets, Target, check_scope, parse_targets
 from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import ClientError, NotFound, Unavailable, of_result
+from podsched.serve.client.errors import ClientError, Conflict, NotFound, Unavailable, of_result
 
 _BATCH_OBJECTS, _BATCH_BYTES = 500, 1 << 20
 _CALLS_AT_ONCE = 32
@@ -54,6 +62,7 @@ class Writer:
     client: ApiClient
     advance: Advance
     dry_run: DryRun
+    written: int = 0
     failures: int = 0
 
     async def create(self, objects: Sequence[AnyObject]) -> None:
@@ -77,18 +86,28 @@ class Writer:
             for message, result in zip(batch, results, strict=True):
                 self._report(message, result)
 
-    async def carry_out(self, objects: Sequence[AnyObject]) -> None:
-        """Create objects, or patch those that have a resourceVersion; stop at the first failure."""
-        for is_new, group in groupby(objects, key=lambda obj: not obj.metadata.resource_version):
-            for batch in _batches(group) if is_new else ([message] for message in group):
-                if is_new:
-                    await self.create(batch)
-                else:
-                    gone = NotFound(f"{reference(batch[0])} does not exist any more")
-                    self._report(batch[0], await self._patched(batch[0], gone))
+    async def carry_out(self, writes: Sequence[tuple[AnyObject, str]]) -> None:
+        """Create objects, or patch those with a hash; stop after the first failure.
+
+        What is created in one call with an object that is refused is created.
+        """
+        for is_new, group in groupby(writes, key=lambda write: not write[1]):
+            new = _batches(message for message, _ in group)
+            for step in map(self.create, new) if is_new else starmap(self._patch_planned, group):
+                await step
                 if self.failures:
-                    say("error: the rest of the plan was not written", error=True)
+                    made = f"{self.written} of {len(writes)} writes of the plan were made"
+                    say(f"error: {made}{self.dry_run.suffix}", error=True)
                     return
+
+    async def _patch_planned(self, message: AnyObject, planned: str) -> None:
+        """Patch an object whose hash is still ``planned``, whatever is done to its status."""
+        gone = NotFound(f"{reference(message)} does not exist any more")
+        for _ in range(READS):
+            result = await self._patched(message, gone, planned)
+            if not isinstance(result, Conflict):
+                break
+        self._report(message, result)
 
     async def _created(self, batch: Sequence[AnyObject]) -> Sequence[ClientError | None]:
         if len(batch) > 1:
@@ -104,10 +123,13 @@ class Writer:
         message.metadata.name = created.metadata.name  # generateName gives one
         return [None]
 
-    async def _patched(self, message: AnyObject, refusal: ClientError) -> str | ClientError:
+    async def _patched(
+        self, message: AnyObject, refusal: ClientError, planned: str = ""
+    ) -> str | ClientError:
         """Patch an object that could not be created; return the error if it does not exist.
 
         A manifest that is too incomplete to create an object may be enough to patch one.
+        planned: the hash that the object must have, if any.
         """
         kind, meta = kind_of(message).name, message.metadata
         if not meta.name:
@@ -117,6 +139,10 @@ class Writer:
                 before = await self.client.get(kind, meta.name, meta.namespace)
             except NotFound:
                 return refusal
+            if planned:
+                if written_hash(before) != planned:
+                    return ClientError("it has been changed since the plan was made")
+                meta.resource_version = before.metadata.resource_version
             if self.dry_run.asked:
                 before, after = await try_patch(self.client, message, before)
                 same = after == before
@@ -132,6 +158,7 @@ class Writer:
     def _report(self, message: AnyObject, result: str | ClientError) -> None:
         self.advance()
         if isinstance(result, str):
+            self.written += 1
             say(f"{reference(message)} {result}{self.dry_run.suffix}")
         else:
             self.failures += 1
@@ -202,10 +229,11 @@ def apply(
     if plan:
         from podsched.cli.plan import checked  # not above: deciding needs more than the client
 
-        found, act = Manifests(checked(plan, given.server), []), Writer.carry_out
+        writes = checked(plan, given.server)
+        found = Manifests([message for message, _ in writes], [])
+        _write(found, lambda writer, _: writer.carry_out(writes), given, "sched apply")
     else:
-        found, act = given.read(filename or ()), Writer.apply
-    _write(found, act, given, "sched apply")
+        _write(given.read(filename or ()), Writer.apply, given, "sched apply")
 
 
 @takes_flags

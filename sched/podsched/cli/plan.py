@@ -34,7 +34,7 @@ from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, report, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference as short_reference
-from podsched.cli.manifests import ManifestFlags, merge_patch_of, try_patch
+from podsched.cli.manifests import ManifestFlags, merge_patch_of, try_patch, written_hash
 from podsched.cli.options import Filename, Form
 from podsched.cli.output import show_answer
 from podsched.cli.policy import ConfigSource
@@ -66,13 +66,13 @@ class Action(StrEnum):
 class Write(NamedTuple):
     """The write for one manifest; ``after``: the object then.
 
-    ``resource_version``: the version of the object that the manifest was compared with.
+    ``before``: a hash of the object that the manifest was compared with; "" if there is none.
     """
 
     action: Action
     manifest: AnyObject
     after: AnyObject
-    resource_version: str = ""
+    before: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def _write(manifest: AnyObject, now: Now) -> Write:
         default_pod_spec(after.spec)
         add_default_tolerations(after.spec)
     action = Action.UNCHANGED if after == before else Action.CONFIGURE
-    return Write(action, manifest, after, before.metadata.resource_version)
+    return Write(action, manifest, after, written_hash(before))
 
 
 async def try_changes(
@@ -189,7 +189,7 @@ async def try_changes(
                 there = before[reference(write.manifest)]
                 there, after = await try_patch(client, write.manifest, there)
                 action = Action.UNCHANGED if after == there else Action.CONFIGURE
-                tried = Write(action, write.manifest, after, there.metadata.resource_version)
+                tried = Write(action, write.manifest, after, written_hash(there))
             except Invalid as error:
                 report(error, f"{short_reference(write.after)}: ")
                 tried = None
@@ -228,7 +228,7 @@ def _document(
             {
                 "action": write.action.value,
                 "object": to_manifest(write.manifest),
-                "resourceVersion": write.resource_version,
+                "before": write.before,
             }
             for write in writes
         ],
@@ -280,8 +280,8 @@ def _lines(writes: Sequence[Write], forecast: Forecast) -> Iterator[str]:
 # ---------------------------------------------------------------------- before it is carried out
 
 
-def checked(name: str, server: str) -> list[AnyObject]:
-    """Return the manifests that a plan writes; those with a resourceVersion are patches.
+def checked(name: str, server: str) -> list[tuple[AnyObject, str]]:
+    """Return the manifests that a plan writes, each with the hash of the object to patch.
 
     Exits if something has changed that the plan depends on.
     """
@@ -291,15 +291,16 @@ def checked(name: str, server: str) -> list[AnyObject]:
         planned = [_decision_of(one) for one in document["decisions"]]
         before = dict(document["read"])
         kept = set(document["touched"]), set(document["nodes"])
-        expected = [(Action(w["action"]), str(w["resourceVersion"])) for w in document["writes"]]
+        expected = [(Action(w["action"]), str(w["before"])) for w in document["writes"]]
         config = dict(document["config"])
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         fail(f"--plan {name}: not a plan: {type(exc).__name__}: {exc}", USAGE)
     now = with_client(server, lambda client: _read(client, manifests))
-    problems = list(_changed_targets(manifests, expected, now))
+    problems = [*_changed_targets(manifests, expected, now)]
     changed = differing(before, fingerprints(now.objects))
     concerned = kept[0] | on_nodes(now.objects, kept[1])
     problems += [f"{ref} is {how}" for ref, how in changed.items() if ref in concerned]
+    problems = [*dict.fromkeys(problems)]
     if changed and not problems:
         problems += _other_decisions(planned, manifests, now, config, changed)
     if problems:
@@ -310,12 +311,11 @@ def checked(name: str, server: str) -> list[AnyObject]:
         fail(
             f"the plan depends on objects that have changed; nothing was written:\n{lines}", FAILED
         )
-    objects = []
-    for (action, version), manifest in zip(expected, manifests, strict=True):
-        if action is not Action.UNCHANGED:
-            manifest.metadata.resource_version = version
-            objects.append(manifest)
-    return objects
+    return [
+        (manifest, there)
+        for manifest, (action, there) in zip(manifests, expected, strict=True)
+        if action is not Action.UNCHANGED
+    ]
 
 
 def _decision_of(document: Mapping[str, Any]) -> Decision:
@@ -326,7 +326,7 @@ def _changed_targets(
     manifests: Sequence[AnyObject], expected: Sequence[tuple[Action, str]], now: Now
 ) -> Iterator[str]:
     """Yield the objects to write that have changed since they were read."""
-    for manifest, (action, version) in zip(manifests, expected, strict=True):
+    for manifest, (action, before) in zip(manifests, expected, strict=True):
         name = reference(manifest)
         there = now.by_reference.get(name)
         if action is Action.CREATE:
@@ -334,8 +334,8 @@ def _changed_targets(
                 yield f"{name} exists now"
         elif there is None:
             yield f"{name} is gone"
-        elif there.metadata.resource_version != version:
-            yield f"{name} is changed (version {there.metadata.resource_version}, not {version})"
+        elif written_hash(there) != before:
+            yield f"{name} is changed"
 
 
 def _other_decisions(

@@ -3,7 +3,7 @@
 A plan has the writes and, for every pod to schedule, the decision. Before it is carried out, these
 are checked:
 
-* an object to be written must still be absent, or have the resourceVersion that was read;
+* an object to be written must still be absent, or unchanged except for its status;
 * a node that a pod goes to, or that a victim leaves, must be unchanged, and so must all its pods.
   *Fingerprints* of the fields that plugins read are compared, so that heartbeats do not matter;
 * everything else may have changed if the decisions, which are made again, are still the same.
