@@ -34,10 +34,10 @@ from podsched.cli.policy import ConfigSource
 from podsched.cli.printers import aligned, wrapped
 from podsched.cli.workloads import Workload
 from podsched.config.load import SchedulerConfiguration
+from podsched.framework.local_queues import DEFAULT_QUEUE
 from podsched.framework.plugin import PluginError
 from podsched.lab.replay.queue_world import QueueWorld
 from podsched.registry import factories
-from podsched.term.admission.units import DEFAULT_QUEUE
 
 #: Max nodes that one command may add.
 MAX_NODES = 10_000

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from podsched.api.objects import Node, Pod
+from podsched.api.objects import LocalQueue, Node, ObjectMeta, Pod
+from podsched.api.queue_labels import QUEUE_NAME
 from podsched.cache.objects import ClusterState
 from podsched.framework.events import ActionType, QueueingHint, Resource
 from podsched.framework.pods import PodInfo
@@ -27,6 +28,12 @@ def asking(cpu: str, name: str = "pending", node_name: str = "", **spec: Any) ->
 
 def giving(cpu: str, name: str = "n", pods: str = "10") -> Node:
     return node(name, allocatable={"cpu": cpu, "memory": "1Gi", "pods": pods})
+
+
+def queued(cpu: str, name: str = "pending", node_name: str = "", **spec: Any) -> Pod:
+    made = asking(cpu, name, node_name, **spec)
+    made.metadata.labels[QUEUE_NAME] = "team"
+    return made
 
 
 def gone(priority: int = 0, node_name: str = "n") -> Pod:
@@ -69,6 +76,16 @@ def test_a_pod_that_could_not_be_preempted_leaves_room_for_preemption() -> None:
     assert after_deletion(state, never, gone(5)) is SKIP
 
 
+def test_a_pod_of_a_queue_is_woken_if_it_fits_without_the_pods_of_queues() -> None:
+    there = [queued("2", "there", "n"), asking("1", "alone", "n")]
+    state = cluster(giving("4"), pods=there)
+    state.put("LocalQueue", LocalQueue(metadata=ObjectMeta(name="team", namespace="default")))
+    waiting = queued("3", priority=5)
+    assert after_deletion(state, waiting, gone(1)) is QUEUE
+    assert after_deletion(state, queued("4"), gone(1)) is SKIP
+    assert after_deletion(state, asking("3", priority=5), gone(1)) is SKIP
+
+
 def test_a_pod_that_leaves_a_node_that_is_not_there_wakes_no_pod() -> None:
     state = cluster(giving("2"))
     assert after_deletion(state, asking("1"), gone(node_name="elsewhere")) is SKIP
@@ -104,7 +121,8 @@ def test_the_pod_nominated_to_a_node_hears_of_every_pod_that_leaves_it() -> None
 def random_pod(random: Random, name: str, node_name: str = "") -> Pod:
     policy = random.choice(["Never", "PreemptLowerPriority"])
     cpu = f"{random.randrange(0, 2200, 100)}m"
-    return asking(cpu, name, node_name, priority=random.randrange(4), preemptionPolicy=policy)
+    make = random.choice([asking, queued])
+    return make(cpu, name, node_name, priority=random.randrange(4), preemptionPolicy=policy)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -112,6 +130,8 @@ def test_the_index_names_every_pod_that_the_hint_wakes(seed: int) -> None:
     random = Random(seed)
     there = [random_pod(random, f"there-{n}", "n") for n in range(random.randrange(4))]
     state = cluster(giving("4", pods=str(random.randrange(1, 6))), pods=there)
+    if random.random() < 0.5:
+        state.put("LocalQueue", LocalQueue(metadata=ObjectMeta(name="team", namespace="default")))
     if random.random() < 0.3:
         state.nominator.add(info(random_pod(random, "nominated")), "n")
     registered = made(NodeResourcesFit, state).events_to_register()[0]

@@ -643,6 +643,17 @@ async def test_a_new_node_helps_a_unit_that_needs_victims_and_had_no_room_withou
         assert bound(world) == ["other", "wide"]
 
 
+async def test_the_end_of_a_pod_that_it_could_not_preempt_helps_a_unit_that_needs_victims() -> None:
+    world = one_node({"cpu": 16, "gpu": 8}, within="LowerPriority")
+    async with world.running():
+        await job_and_wait(world, "low", "team", gpu=4)
+        await world.pod_and_wait("other", cpu="5")
+        await job_and_wait(world, "wide", "team", 10, cpu=8, gpu=8)
+        assert bound(world) == ["low", "other"]
+        await world.delete_and_wait("other", seconds=15)
+        assert bound(world) == ["wide"]
+
+
 async def test_a_unit_is_preempted_once_it_has_become_less_important_than_one_that_waits() -> None:
     world = one_node({"cpu": 2}, within="LowerPriority")
     for name, value in (("high", 10), ("low", -10)):

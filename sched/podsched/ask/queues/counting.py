@@ -11,12 +11,12 @@ from podsched.api.pod_groups import group_key
 from podsched.api.queue_labels import QUEUE_NAME
 from podsched.cache.cache import Cache
 from podsched.config.load import SchedulerConfiguration
+from podsched.framework.local_queues import DEFAULT_QUEUE
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import PluginFactory
 from podsched.framework.pod_groups import stored_group
 from podsched.term.admission.admission import Admission
 from podsched.term.admission.changes import check_readable
-from podsched.term.admission.units import DEFAULT_QUEUE
 from podsched.term.state import build_state
 from podsched.v1 import objects_pb2 as v1
 

@@ -22,13 +22,14 @@ from podsched.ask.explain.explanation import reference
 from podsched.ask.whatif.deciding import exhaust, never
 from podsched.ask.whatif.world import World
 from podsched.decide.decision import Decision
+from podsched.framework.local_queues import local_queue
 from podsched.framework.nodes import ClusterView, JournaledColumns
 from podsched.framework.pod_groups import Placement, PodGroup, pod_group
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status
 from podsched.lib.counted import counted
 from podsched.queues.stored import read_levels
-from podsched.term.admission.units import asked_level, local_queue
+from podsched.term.admission.units import asked_level
 from podsched.v1.scheduling_pb2 import Change, Explanation, PodGroupStanding
 
 #: Max domains in an explanation; max other groups, shapes of nodes and added nodes that are tried.

@@ -30,6 +30,7 @@ from google.protobuf import json_format
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, object_key, seconds_of
 from podsched.config.load import SchedulerConfiguration
+from podsched.framework.local_queues import local_queue
 from podsched.framework.plugin import CycleState, PluginFactory
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import error
@@ -39,7 +40,6 @@ from podsched.lab.replay.simulation import VirtualTimeLoop, run_in_virtual_time,
 from podsched.serve.client.informer import Event, EventType
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.tracing import Tracer
-from podsched.term.admission.units import local_queue
 from podsched.term.checkpoint import restore
 from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.term.cycle.outcomes import ERROR, GONE, OVERTAKEN, REJECTED, SCHEDULED, UNSCHEDULABLE

@@ -6,7 +6,8 @@ node
 
 * beside the pods on the node and the pods of at least its priority that are nominated to it, or
 * after preempting all pods of lower priority, if it could not have preempted the deleted pod. If it
-  could, preemption would have made the same room before.
+  could, preemption would have made the same room before. A pod of a queue may preempt the pods of
+  queues instead, whatever their priorities.
 
 kube-scheduler (v1.36, ``isSchedulableAfterPodEvent``) wakes every rejected pod after a deletion.
 Here pods may be deleted from a full cluster without waking pods that still do not fit. A pod that
@@ -32,6 +33,7 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.hint_index import ThresholdIndex
+from podsched.framework.local_queues import local_queue
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.plugins.node_resources.compared_requests import ComparedRequests
@@ -80,24 +82,33 @@ class FitEvents:
         if old is None or (new is not None and not _freed(old, new, wanted)):
             return QueueingHint.SKIP
         name = _node_of(old, new)
-        return QueueingHint.QUEUE if self._has_room(pod.cls, name, old) else QueueingHint.SKIP
+        return QueueingHint.QUEUE if self._has_room(pod, name, old) else QueueingHint.SKIP
 
-    def _has_room(self, cls: PodClass, node_name: str, gone: v1.Pod) -> bool:
-        """Return whether a pod of the class may fit on the node after the pod ``gone`` left."""
+    def _has_room(self, pod: PodInfo, node_name: str, gone: v1.Pod) -> bool:
+        """Return whether a pod may fit on the node after the pod ``gone`` left."""
         row = self._cluster.nodes.row_of(node_name)
         if row is None:
             return False
-        wanted, room = self._demand(cls), self._room(row)
+        cls, room = pod.cls, self._room(row)
+        wanted = self._demand(cls)
         nominated = self._cluster.nominator.pods(node_name)
         first = (self._demand(p.cls) for p in nominated if p.priority >= cls.priority)
         _add(room, wanted, first, -1)
         if _fits(wanted, room):
             return True
-        if cls.preemption_policy == NEVER or gone.spec.priority < cls.priority:
-            return False
         there = self._cluster.nodes.pods(row).values()
-        _add(room, wanted, (self._demand(p.cls) for p in there if p.priority < cls.priority))
+        if self._is_queued(pod):
+            victims = [p for p in there if self._is_queued(p)]
+        elif cls.preemption_policy == NEVER or gone.spec.priority < cls.priority:
+            return False
+        else:
+            victims = [p for p in there if p.priority < cls.priority]
+        _add(room, wanted, (self._demand(p.cls) for p in victims))
         return _fits(wanted, room)
+
+    def _is_queued(self, pod: PodInfo) -> bool:
+        """Return whether a pod is in a queue, or was admitted by one."""
+        return bool(self._cluster.list("LocalQueue") and local_queue(self._cluster, pod))
 
     def _room(self, row: int) -> dict[str, int]:
         """Return the room of a node by resource, as a new dict.
@@ -119,8 +130,8 @@ class FitEvents:
     def _index_of_room(self) -> ThresholdIndex:
         """Return an index of pods by requests; it compares them with a node's room.
 
-        The room includes the requests of all pods with a lower priority than the deleted pod: at
-        least as much as a waiting pod could get by preemption.
+        The room includes the requests of all pods with a lower priority than the deleted pod, and
+        of those of queues: at least as much as a waiting pod could get by preemption.
         """
 
         def supply(old: v1.Pod | None, new: v1.Pod | None) -> Mapping[str, int] | None:
@@ -133,7 +144,8 @@ class FitEvents:
             room = self._room(row)
             limit = old.spec.priority
             there = self._cluster.nodes.pods(row).values()
-            _add(room, room, (self._demand(p.cls) for p in there if p.priority < limit))
+            lower = (p for p in there if p.priority < limit or self._is_queued(p))
+            _add(room, room, (self._demand(p.cls) for p in lower))
             return room
 
         return ThresholdIndex(lambda pod: self._demand(pod.cls), supply)

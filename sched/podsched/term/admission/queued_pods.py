@@ -9,13 +9,14 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from podsched.framework.local_queues import local_queue
 from podsched.framework.pods import PodInfo
 from podsched.queues.quota import Amounts
 from podsched.term.admission.books import Books, Keys, pop_first
 from podsched.term.admission.devices import DeviceQuota
 from podsched.term.admission.pod_usage import PodUsage
 from podsched.term.admission.tallies import Tallies
-from podsched.term.admission.units import Unit, local_queue, unit_key
+from podsched.term.admission.units import Unit, unit_key
 from podsched.term.admission.usage import Flavors
 
 

@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from podsched.api.queue_labels import (
-    ADMITTED_QUEUE,
     PREFERRED_LEVEL,
-    QUEUE_NAME,
     REQUIRED_LEVEL,
     SLICE_LAYERS,
     SLICE_LEVEL,
@@ -31,8 +29,6 @@ from podsched.lib.go_bools import GO_BOOLS
 from podsched.queues.quota import FlavorResource
 from podsched.v1 import objects_pb2 as v1
 
-#: The LocalQueue of a namespace that pods without the label join.
-DEFAULT_QUEUE: Final = "default"
 #: Between namespace and name in the key of a pod without a group.
 LONE: Final = "/pod:"
 #: Max digits of the size of a slice.
@@ -57,22 +53,6 @@ def shown_key(key: str) -> str:
 def lone_group(key: str, pod: PodInfo) -> PodGroup:
     """Return a lone pod as a group of one pod. No PodGroup object has such a key."""
     return PodGroup(key, priority=pod.priority)
-
-
-def local_queue(cluster: ClusterView, pod: PodInfo) -> str:
-    """Return the name of the LocalQueue that a pod joins, or was admitted by; "" for none."""
-    # Not by the labels of now: users may make and remove PodGroups while the pods run.
-    if pod.node_name and (admitted := pod.pod.metadata.annotations.get(ADMITTED_QUEUE, "")):
-        return admitted
-    if pod.group:
-        group = stored_group(cluster, pod.group)
-        named = "" if group is None else group.metadata.labels.get(QUEUE_NAME, "")
-        if named:
-            return str(named)
-    named = pod.cls.labels.get(QUEUE_NAME, "")
-    if named:
-        return named
-    return DEFAULT_QUEUE if cluster.get("LocalQueue", pod.namespace, DEFAULT_QUEUE) else ""
 
 
 @dataclass(eq=False, slots=True)

@@ -1,0 +1,29 @@
+"""The LocalQueue that a pod is in."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from podsched.api.queue_labels import ADMITTED_QUEUE, QUEUE_NAME
+from podsched.framework.nodes import ClusterView
+from podsched.framework.pod_groups import stored_group
+from podsched.framework.pods import PodInfo
+
+#: The LocalQueue of a namespace that pods without the label join.
+DEFAULT_QUEUE: Final = "default"
+
+
+def local_queue(cluster: ClusterView, pod: PodInfo) -> str:
+    """Return the name of the LocalQueue that a pod joins, or was admitted by; "" for none."""
+    # Not by the labels of now: users may make and remove PodGroups while the pods run.
+    if pod.node_name and (admitted := pod.pod.metadata.annotations.get(ADMITTED_QUEUE, "")):
+        return admitted
+    if pod.group:
+        group = stored_group(cluster, pod.group)
+        named = "" if group is None else group.metadata.labels.get(QUEUE_NAME, "")
+        if named:
+            return str(named)
+    named = pod.cls.labels.get(QUEUE_NAME, "")
+    if named:
+        return named
+    return DEFAULT_QUEUE if cluster.get("LocalQueue", pod.namespace, DEFAULT_QUEUE) else ""
