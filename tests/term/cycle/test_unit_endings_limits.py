@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,28 @@ async def test_the_next_leader_knows_why_a_gang_is_being_deactivated() -> None:
         reason = "DeactivatedDueToMaximumExecutionTimeExceeded"
         assert condition(after, "g", "Evicted")[:2] == ("True", reason)
         assert condition(after, "g", "Requeued")[:2] == ("False", "Deactivated")
+
+
+async def test_a_gang_is_evicted_only_once_its_annotation_says_that_it_is_deactivated() -> None:
+    world = a_world()
+    patch_many, api_is_back = world.cluster.patch_many, asyncio.Event()
+
+    async def slow(requests: Any, *, fence: Any) -> Any:
+        await api_is_back.wait()
+        return await patch_many(requests, fence=fence)
+
+    async with world.running():
+        gang(world, "g", "team", 1, cpu=1, labels=for_seconds(10))
+        await asyncio.sleep(5)
+        world.cluster.patch_many = slow  # type: ignore[method-assign]
+        await asyncio.sleep(10)
+        assert bound(world) == ["g-0"]
+        api_is_back.set()
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        job(world, "g-1", "team", cpu=1, spec={"schedulingGroup": {"podGroupName": "g"}})
+        await asyncio.sleep(5)
+        assert bound(world) == []
 
 
 async def test_a_deactivated_gang_runs_again_once_its_annotation_is_removed() -> None:

@@ -67,6 +67,9 @@ class UnitEndings(TermPart):
         """The keys of units whose eviction was reported."""
         self._requested: set[str] = set()
         """The uids of pods whose eviction was requested."""
+        #: The keys of units whose annotations are being written. Their pods are evicted after that:
+        #: pods that are made again must not be admitted before, maybe by the next leader.
+        self._recording: set[str] = set()
 
     def refresh(self) -> Iterator[None]:
         """Evict units that have to end; write the conditions of units whose state has changed.
@@ -173,6 +176,8 @@ class UnitEndings(TermPart):
         if key not in self._reported:
             self._reported.add(key)
             self._begin(key, ending)
+        if key in self._recording:
+            return
         assumed = self._state.cache.assumed
         if not assumed.isdisjoint(unit.held):
             self._admission.endings.changed[key] = None  # They are evicted once they are bound.
@@ -207,7 +212,13 @@ class UnitEndings(TermPart):
     def _annotate(self, key: str, name: str, value: str) -> None:
         group = pod_group(self._cluster, key)
         if group is not None and group.uid:
-            self._conditions.annotate(group, {name: value})
+            self._recording.add(key)
+            self._conditions.annotate(group, {name: value}, partial(self._recorded, key))
+
+    def _recorded(self, key: str, _problem: str) -> None:
+        self._recording.discard(key)
+        self._admission.endings.changed[key] = None
+        self._activator.notify()
 
     def _evicted(self, ending: Ending, pod: PodInfo, was_there: bool) -> None:
         if was_there:
