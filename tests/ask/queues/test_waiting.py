@@ -80,6 +80,19 @@ async def test_the_priority_that_is_told_is_the_lowest_that_finds_victims() -> N
         assert list(found.changes)[1:] == ["priority 6: it would then preempt others"]
 
 
+async def test_where_newer_units_may_go_the_priority_that_is_told_is_theirs() -> None:
+    world = two_nodes()
+    queue = cluster_queue(world, "team", {"cpu": 2}, within="LowerOrNewerEqualPriority")
+    async with world.running():
+        job(world, "old", "team", cpu=3, priority=2)
+        await asyncio.sleep(2)
+        await job_and_wait(world, "new", "team", cpu=2, priority=5)
+        queue.spec.resource_groups[0].flavors[0].resources[0].nominal_quota = "3"
+        world.cluster.update(queue)
+        found = await why(world, "pod:old")
+        assert list(found.changes)[1:] == ["priority 5: it would then preempt others"]
+
+
 @pytest.mark.parametrize(
     ("cpu", "sentence"),
     [

@@ -371,8 +371,10 @@ def _more_priority(admission: Admission, workload: Workload) -> int | None:
         for one in snapshot.workloads[name].values()
         if one.key != workload.key
     }
-    above = sorted(number + 1 for number in running if number >= workload.priority)
-    for priority in above[:_MOST_TRIED]:
+    above = sorted(number for number in running if number >= workload.priority)[:_MOST_TRIED]
+    # Of equal priority, newer units may be victims, too.
+    steps = (0, 1) if Policy.LOWER_OR_NEWER in policies else (1,)
+    for priority in sorted({number + step for number in above for step in steps}):
         if priority > MAX_PRIORITY:
             return None
         _, victims = _nominated(admission, snapshot, replace(workload, priority=priority))
