@@ -18,7 +18,15 @@ from podsched.api.objects import (
     object_key,
 )
 from podsched.api.pod_groups import GROUP_MARKS
-from podsched.ask.whatif.capacity import Capacity, Group, by_group, by_zone, grouping
+from podsched.ask.whatif.capacity import (
+    MOST,
+    MOST_IN_TURN,
+    Capacity,
+    Group,
+    by_group,
+    by_zone,
+    grouping,
+)
 from podsched.ask.whatif.capacity import capacity as capacity_for
 from podsched.ask.whatif.headroom import Headroom
 from podsched.ask.whatif.headroom import headroom as headroom_of
@@ -27,7 +35,7 @@ from podsched.cli.config import read_config
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.node_usage import humanised
-from podsched.cli.output import show_answer
+from podsched.cli.output import say, show_answer
 from podsched.cli.printers import aligned, first_rows, wrapped
 from podsched.cli.progress import progress_bar
 from podsched.cli.what_if import world_of
@@ -38,8 +46,6 @@ from podsched.telemetry.log_output import configure_logging
 
 #: Max groups and nodes that are shown; -o json has all.
 _SHOWN = 40
-#: Max number of pods that are counted.
-MOST = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +54,9 @@ class _Flags(QuestionFlags):
     """Manifest of the pod or workload; with --pod, manifests of the cluster, as with --cluster."""
     pod_file: str = flag("", "FILE|-", names="--pod")
     """Manifest of the pod or workload, as in sched simulate."""
-    most: int = flag(MOST, "N", names="--max", min=1, max=MOST)
-    """Stop counting here."""
+    most: int | None = flag(None, "N", names="--max", min=1, max=MOST)
+    """Stop counting here; by default at 10,000, but only if the pods have to be placed one after
+    another, as with spreading."""
     group_by: str = flag("", "LABEL")
     """Label of nodes to group by, in place of the labels of clouds' node groups."""
 
@@ -84,12 +91,14 @@ def capacity(given: _Flags) -> None:
     admit(objects, [pod])
     world = world_of(objects, read_config(given.config))
     nodes = [node for node in objects if isinstance(node, Node)]
-    with progress_bar("pods", given.most) as advance:
+    with progress_bar("pods", given.most or MOST_IN_TURN) as advance:
         found = capacity_for(world, pod, given.most, placed=advance)
     zones = by_zone(nodes, found.by_node)
     groups = by_group(grouping(nodes, given.group_by), found.by_node)
     document = _document(name, found, zones, groups)
     show_answer(document, _lines(name, found, zones, groups), as_json=given.output == "json")
+    if not (found.message or given.most) and found.total == MOST_IN_TURN:
+        say(f"Counting stopped at {MOST_IN_TURN:,} pods; --max N counts on.", error=True)
     if found.failed:
         raise typer.Exit(2)
     if not found.total:

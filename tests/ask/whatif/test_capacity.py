@@ -69,6 +69,21 @@ def test_the_number_of_pods_of_a_node_is_a_bound_too() -> None:
     assert (found.total, found.limits[0].reasons) == (7, ("Too many pods",))
 
 
+def test_pods_whose_order_matters_are_counted_up_to_a_limit() -> None:
+    made = world([node(name, labels={HOSTNAME: name}) for name in "ab"])
+    spread = wanted("1", topologySpreadConstraints=[SPREAD | {"topologyKey": HOSTNAME}])
+    found = capacity(made, spread, in_turn=3)
+    assert (found.total, found.message) == (3, "")
+    assert capacity(made, wanted(), in_turn=3).total == 8
+
+
+def test_a_node_with_room_for_more_than_a_million_is_not_filled_one_by_one() -> None:
+    made = world([node("a", allocatable={"cpu": "10000", "pods": "3000000"})])
+    placed: list[int] = []
+    found = capacity(made, wanted("1m"), placed=placed.append)
+    assert (found.total > 1_000_000, found.message, placed) == (True, "", [])
+
+
 TERM = {"labelSelector": {"matchLabels": {"app": "more"}}}
 SPREAD = TERM | {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
 ANTI = {"requiredDuringSchedulingIgnoredDuringExecution": [TERM | {"topologyKey": ZONE}]}

@@ -43,6 +43,10 @@ from podsched.framework.verdicts import Rows
 FIT = "NodeResourcesFit"
 #: Pods scheduled at a time if the order matters.
 _BATCH = 256
+#: Max pods that are counted on a node.
+MOST = 1_000_000
+#: Max pods that are scheduled one after another, unless more are asked for: some 10 s.
+MOST_IN_TURN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class Capacity:
     """How many more pods fit; ``by_node``: the number by node, without nodes that take none."""
 
     by_node: Mapping[str, int]
-    #: kube-scheduler's text for the first pod that does not fit; "" when ``most`` pods do.
+    #: kube-scheduler's text for the first pod that does not fit; "" if counting stopped before.
     message: str = ""
     limits: tuple[Limit, ...] = field(default=())
     failed: bool = False
@@ -71,11 +75,17 @@ class Capacity:
 
 
 def capacity(
-    world: World, pod: Pod, most: int, *, placed: Callable[[int], object] = lambda count: None
+    world: World,
+    pod: Pod,
+    most: int | None = None,
+    *,
+    in_turn: int = MOST_IN_TURN,
+    placed: Callable[[int], object] = lambda count: None,
 ) -> Capacity:
     """Return how many pods like this fit, at most ``most``; does not change the world.
 
-    placed: called after each batch with the number of pods placed in it.
+    most: None for all, or for at most ``in_turn`` if the order matters. placed: called after each
+    batch with the number of pods placed in it.
     """
     with world.changes.trial():
         info = world.changes.submit(pod)
@@ -88,7 +98,7 @@ def capacity(
         first = outcome.pod
         if (found := _by_rows(world, first, before, most)) is not None:
             return found
-        return _in_turn(world, first, most, placed)
+        return _in_turn(world, first, most or in_turn, placed)
 
 
 # ---------------------------------------------------------------------- one after another
@@ -138,7 +148,7 @@ def _limits(outcome: FilterOutcome) -> tuple[Limit, ...]:
 
 
 def _by_rows(
-    world: World, first: PodInfo, before: Mapping[str, Hashable], most: int
+    world: World, first: PodInfo, before: Mapping[str, Hashable], most: int | None
 ) -> Capacity | None:
     """Return the capacity if rows can be filled independently; None if they cannot.
 
@@ -153,13 +163,15 @@ def _by_rows(
     fits = np.zeros(len(rows), dtype=np.bool_)
     fits[np.searchsorted(rows, evaluation.feasible_rows)] = True
     try:
-        more = _bisect(evaluation, pod, rows[fits], most)
+        more = _bisect(evaluation, pod, rows[fits], most or MOST)
         copies = np.zeros(len(rows), dtype=np.int64)
         copies[fits] = more
         by_row = zip(rows.tolist(), copies.tolist(), strict=True)
         counts = Counter({nodes.names[row]: n for row, n in by_row if n})
         counts[first.node_name] += 1
-        if counts.total() > most:
+        if most is None and (more > MOST).any():
+            return Capacity(counts)
+        if most is not None and counts.total() > most:
             return None  # Scores decide which nodes take the first ``most`` pods.
         fork = nodes.fork(rows)
         fork.add_copies(pod, copies)

@@ -32,7 +32,7 @@ import numpy as np
 from podsched.api.objects import Pod
 from podsched.api.quantity import format_quantity
 from podsched.api.resources import CPU, MEMORY
-from podsched.ask.whatif.capacity import capacity
+from podsched.ask.whatif.capacity import MOST, capacity
 from podsched.ask.whatif.world import World
 from podsched.framework.nodes import Int64s
 from podsched.framework.verdicts import Rows
@@ -43,8 +43,6 @@ GIB = 1 << 30
 RATIOS = (2, 4, 8)
 #: Max shapes of running pods that are measured, the most frequent ones.
 MAX_SHAPES = 8
-#: Highest number of further pods of a shape that is searched for.
-_MOST = 1_000_000
 
 #: Requests: cpu in milli-units, memory and the rest in whole units.
 Amounts = Mapping[str, int]
@@ -133,7 +131,7 @@ def _largest_of_ratio(world: World, ratio: int, free: Mapping[str, Int64s]) -> L
 def _running_shape(world: World, requests: Amounts, count: int) -> tuple[RunningShape, Rows]:
     """Return the figures of a running shape, and the rows that fit one more of it."""
     fitting = _fitting(world, requests)
-    more = capacity(world, _pod(requests), _MOST).total if len(fitting) else 0
+    more = capacity(world, _pod(requests), in_turn=MOST).total if len(fitting) else 0
     times = Fraction(0)
     base = requests.get(CPU, 0) or requests.get(MEMORY, 0)
     if base and len(fitting):
