@@ -41,7 +41,7 @@ def test_a_pod_is_told_when_pods_like_it_got_their_nodes_one_after_another() -> 
     low, median, high = (quantile.seconds for quantile in answer.eta.quantiles)
     assert low < median < high
     assert 4 < median < 20, "room came every 10 s"
-    assert answer.eta.basis == ["Pod 1 in line; room came 29 times in 291 s."], (
+    assert answer.eta.basis == ["It is number 1 by priority and age; room came 29 times in 291 s."], (
         "no pod is known that had waited as long"
     )
 
@@ -83,7 +83,7 @@ def test_pods_that_wait_for_no_node_are_not_ahead() -> None:
     ended.status.conditions.add(type="PodScheduled", status="False")
     waits, others = waits_since("waits", 0), [bound(number, 10 * number) for number in range(1, 31)]
     first = explained([*others, waits]).eta.basis
-    assert first[0].startswith("Pod 2 in line;")
+    assert first[0].startswith("It is number 2 by priority and age;")
     assert explained([*others, waits, gated, ended]).eta.basis == first
 
 
@@ -100,7 +100,7 @@ def test_pods_of_the_same_second_are_before_it_or_after_it() -> None:
     alone = explained(others).eta.quantiles
     twins = [waits_since(f"twin-{number}", 1) for number in range(9)]
     found = explained([*others, *twins])
-    assert found.eta.basis[0].startswith("Pod 1 to 10 in line;")
+    assert found.eta.basis[0].startswith("It is number 1 to 10 by priority and age;")
     low, median, high = (quantile.seconds for quantile in found.eta.quantiles)
     assert low == alone[0].seconds
     assert median > 3 * alone[1].seconds

@@ -370,7 +370,9 @@ def add_eta(answer: Explanation, pods: Iterable[v1.Pod], pod: PodInfo, now: floa
         answer.eta.quantiles.add(probability=probability, seconds=round(seconds, 1))
     times = "once" if found.bindings == 1 else f"{found.bindings} times"
     rank = f"{found.rank}" if found.rank == found.last else f"{found.rank} to {found.last}"
-    answer.eta.basis.append(f"Pod {rank} in line; room came {times} in {found.busy:.0f} s.")
+    # Not "in line": a new pod may get free room before an older one in backoff.
+    place = f"It is number {rank} by priority and age"
+    answer.eta.basis.append(f"{place}; room came {times} in {found.busy:.0f} s.")
     if found.waited:
         answer.eta.basis.append(
             f"{found.got} of {found.waited} pods that had waited as long got a node."
