@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from podsched.api.kinds import KINDS
+from podsched.cli.client import outage_on_stderr
 from podsched.cli.formats import Format
 from podsched.cli.get import Selection, show
 from podsched.cli.targets import Target
@@ -37,13 +38,13 @@ class Over(ClientError):
     """The end of a script."""
 
 
-async def followed(streams: Streams) -> list[str]:
+async def followed(streams: Streams, on_reached: Any = lambda reached: None) -> list[str]:
     """The names of what is shown from revision 5 on."""
     names: list[str] = []
     client = cast(ApiClient, cast(Any, streams))
     with pytest.raises(Over):
         async for change in Selection("", "").changes(
-            client, Target(KINDS["Pod"], "", "default"), 5
+            client, Target(KINDS["Pod"], "", "default"), 5, on_reached
         ):
             names.append(change.object.metadata.name)
     return names
@@ -86,6 +87,27 @@ async def test_changes_are_shown_after_etcd_was_restored_though_its_revisions_be
         ([response(0, ("a", 3)), response(4), response(6, ("b", 5), ("c", 6))], Over("")),
     )
     assert await followed(streams) == ["a", "b", "c"]
+
+
+@pytest.mark.looptime
+async def test_that_no_server_answers_is_told_once_and_so_is_its_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Another server may answer after one failure, so a single one is not told."""
+    gone = Unavailable("gone")
+    streams = Streams(
+        ([response(7, ("a", 7))], gone),
+        ([response(8)], gone),
+        ([], gone),
+        ([], gone),
+        ([], Compacted("list again")),
+        ([response(0), response(9)], Over("")),
+    )
+    await followed(streams, outage_on_stderr("api:1"))
+    assert capsys.readouterr().err.splitlines() == [
+        "The API server at api:1 does not answer; trying again.",
+        "The API server at api:1 answers again.",
+    ]
 
 
 def test_a_kind_that_may_not_be_read_hides_no_other(

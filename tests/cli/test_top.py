@@ -112,3 +112,24 @@ async def test_all_is_shown_anew_by_a_server_that_forgot_the_history_once_one_an
         await follow(cast(Any, client), view, 7)
     assert [*view.nodes] == ["n2"]
     assert client.asked == [(7, False), (0, True), (0, True)]
+
+
+@pytest.mark.looptime
+async def test_what_is_shown_says_since_when_no_server_answers() -> None:
+    view, told = View(), []
+
+    class Told(Streams):
+        async def watch_stream(self, request: v1.WatchRequest) -> Any:
+            told.append(view.outage)
+            async for one in super().watch_stream(request):
+                yield one
+                told.append(view.outage)
+
+    gone = Unavailable("gone")
+    client = Told(([], gone), ([], gone), ([RawWatchResponse(revision=8)] * 2, ClientError("end")))
+    with pytest.raises(ClientError, match="end"):
+        await follow(cast(Any, client), view, 7)
+    assert [text.partition(" since")[0] for text in told] == [
+        *("", "", "No API server answers"),
+        *("", ""),
+    ]

@@ -176,6 +176,37 @@ def with_client(
         fail(str(exc), USAGE)
 
 
+class Outage:
+    """Tells once that no API server answers, and once that one does again.
+
+    One failure is no outage yet: another server may answer at once.
+    """
+
+    def __init__(self, tell: Callable[[bool], object]) -> None:
+        """``tell``: called with True when an outage begins, with False when it ends."""
+        self._tell = tell
+        self._failures = 0
+
+    def __call__(self, reached: bool) -> None:
+        """Note that a server answered, or that none was reached."""
+        if reached and self._failures > 1:
+            self._tell(False)
+        self._failures = 0 if reached else self._failures + 1
+        if self._failures == 2:
+            self._tell(True)
+
+
+def outage_on_stderr(server: str) -> Outage:
+    """Return an outage that is told on standard error."""
+    where = f"The API server at {server or DEFAULT_SERVER}"
+
+    def tell(begins: bool) -> None:
+        state = "does not answer; trying again." if begins else "answers again."
+        say(f"{where} {state}", error=True)
+
+    return Outage(tell)
+
+
 def for_each(
     server: str,
     named: Callable[[ApiClient], Awaitable[Iterable[T]]],

@@ -6,14 +6,14 @@ import asyncio
 import base64
 import json
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from podsched.api.objects import AnyObject, Node
-from podsched.cli.client import Namespace, Server, for_each, with_client
+from podsched.cli.client import Namespace, Server, for_each, outage_on_stderr, with_client
 from podsched.cli.devices import WORDS, get_devices
 from podsched.cli.errors import FAILED, USAGE, fail, report
 from podsched.cli.formats import (
@@ -75,7 +75,11 @@ class Selection:
         )
 
     async def changes(
-        self, client: ApiClient, target: Target, revision: int
+        self,
+        client: ApiClient,
+        target: Target,
+        revision: int,
+        on_reached: Callable[[bool], object] = lambda reached: None,
     ) -> AsyncIterator[Change]:
         """Yield the changes of objects after a revision.
 
@@ -92,6 +96,7 @@ class Selection:
                     label_selector=self.labels,
                     field_selector=f"metadata.name={target.name}" if target.name else self.fields,
                     from_revision=start,
+                    on_reached=on_reached,
                 ):
                     if 0 < change.revision < since:  # etcd was restored from a backup
                         since = 0
@@ -139,7 +144,8 @@ def get(
         if sort_by:
             items = sorted_by(items, sort_by)
             warn_if_unsorted(items, sort_by)
-        changes = selection.changes(client, wanted[0], found.revision)
+        outage = outage_on_stderr(server)
+        changes = selection.changes(client, wanted[0], found.revision, outage)
         if watch and not found.failed and chosen.name in _TABLES and is_terminal():
             table = WatchedTable(
                 items, lambda: Printer(chosen, namespaces=all_namespaces), sorting=sort_by

@@ -14,7 +14,7 @@ from podsched.api.columns import NONE, node_status, pod_status
 from podsched.api.conditions import FALSE, condition_of, is_finished
 from podsched.api.objects import Node, Pod, key_of, object_key, seconds_of
 from podsched.api.resources import CPU, MEMORY, PODS, readable_allocatable, requests_in_units
-from podsched.cli.client import Namespace, ServerFlags, with_client
+from podsched.cli.client import Namespace, Outage, ServerFlags, with_client
 from podsched.cli.flags import takes_flags
 from podsched.cli.get import AllNamespaces
 from podsched.cli.node_usage import humanised, requested_on, usage_cells
@@ -51,6 +51,8 @@ class View:
     nodes: dict[str, Node] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
     bound_at: list[float] = field(default_factory=list)
+    #: Why the objects may be outdated; "" while an API server answers.
+    outage: str = ""
 
     def apply(self, change: Change, now: float) -> None:
         """Apply a change; ``now``: monotonic time in seconds."""
@@ -241,7 +243,7 @@ async def _live(client: ApiClient, view: View, rows: Rows, interval: float, titl
     def lines(width: int, height: int) -> Sequence[str]:
         rate = view.bound_per_second(time.monotonic())
         head = f"{title}  {time.strftime('%H:%M:%S')}  {summary(view)}; {rate:g} bound/s"
-        return [head, "", *cropped(wrapped(rows()), height - 2)]
+        return [head, view.outage, *cropped(wrapped(rows()), height - 2)]
 
     async with redrawn(lines, interval, whole_screen=True):
         await follow(client, view, revision)
@@ -249,9 +251,17 @@ async def _live(client: ApiClient, view: View, rows: Rows, interval: float, titl
 
 async def follow(client: ApiClient, view: View, revision: int) -> None:
     """Apply the changes after a revision, for ever."""
+
+    def tell(begins: bool) -> None:
+        since = f"No API server answers since {time.strftime('%H:%M:%S')}; trying again."
+        view.outage = since if begins else ""
+
+    outage = Outage(tell)
     while True:
         try:
-            async for change in watch_objects(client, ["Node", "Pod"], from_revision=revision):
+            async for change in watch_objects(
+                client, ["Node", "Pod"], from_revision=revision, on_reached=outage
+            ):
                 view.apply(change, time.monotonic())
         except Compacted:
             # All objects come anew, as soon as a server answers.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
@@ -52,12 +52,14 @@ def watch_objects(
     label_selector: str = "",
     field_selector: str = "",
     from_revision: int = 0,
+    on_reached: Callable[[bool], object] = lambda reached: None,
 ) -> AsyncGenerator[Change, None]:
     """Yield the changes of kinds forever; reconnect and resume after a broken connection.
 
     kinds: "Pod", "pods", "po". from_revision: changes after this revision, that of a ``Listing``;
     0: first the existing objects, then changes. If the connection breaks in between, existing
-    objects come again, and those that are gone as DELETED. Close the iterator to end the watch.
+    objects come again, and those that are gone as DELETED. Close the iterator to end the watch. on_reached: called with False
+    when the connection breaks or cannot be made, with True when a server sends something.
 
     Raises UnknownKindError, and ClientErrors: Compacted when the server no longer has the changes,
     so that everything must be listed again.
@@ -78,6 +80,7 @@ def watch_objects(
         missing = dict(existing)
         async with aclosing(client.watch_stream(request)) as responses:
             async for response in responses:
+                on_reached(True)
                 yield None
                 if response.revision:  # 0 while existing objects come
                     for gone in missing.values():
@@ -95,7 +98,11 @@ def watch_objects(
                     request.send_initial_events = False
 
     backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
-    return list_and_watch(stream, lambda _: None, transient=(Unavailable,), backoff=backoff)
+
+    def broke(_: Unavailable) -> None:
+        on_reached(False)
+
+    return list_and_watch(stream, broke, transient=(Unavailable,), backoff=backoff)
 
 
 def _changes(response: RawWatchResponse, before: int) -> list[Change]:
