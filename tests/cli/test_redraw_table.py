@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import asyncio
+import signal
+
 import pytest
 
 from podsched.api.objects import Event, Pod
 from podsched.cli.formats import Format, Printer
-from podsched.cli.redraw import WatchedTable
+from podsched.cli.redraw import WatchedTable, redrawn
 from podsched.serve.client.object_watch import Change, ChangeType
 
 
@@ -62,3 +65,23 @@ def test_where_rows_take_several_lines_those_that_changed_last_are_shown(
     assert len(lines) < 16
     assert [line.split()[3] for line in lines if "Warning" in line] == ["d", "e"]
     assert lines[-1] == "... 3 more, unchanged for longer"
+
+
+def test_sigterm_leaves_the_terminal_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes standard output for a terminal
+
+    async def drawn() -> None:
+        async with redrawn(lambda width, height: ["nodes"], 60.0, whole_screen=True):
+            signal.raise_signal(signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, lambda number, frame: pytest.fail("not handled"))
+    try:
+        with pytest.raises(SystemExit) as end:
+            asyncio.run(drawn())
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    out = capsys.readouterr().out
+    assert end.value.code == 143
+    assert "\x1b[?1049h" in out and out.endswith("\x1b[?25h\x1b[?1049l")

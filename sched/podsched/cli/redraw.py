@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
 from podsched.api.objects import AnyObject, object_key
 from podsched.cli.formats import Printer, sorted_by
@@ -20,6 +21,19 @@ Lines = Callable[[int, int], Sequence[str]]
 def is_terminal() -> bool:
     """Return whether standard output is a terminal that can redraw lines."""
     return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+
+
+@contextmanager
+def _exit_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM exit in place of ending at once, which would leave the terminal as it is drawn.
+
+    That is without a cursor, and perhaps on the alternate screen.
+    """
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @asynccontextmanager
@@ -44,7 +58,8 @@ async def redrawn(lines: Lines, period: float, *, whole_screen: bool) -> AsyncIt
             await asyncio.sleep(period)
             live.update(drawn(), refresh=True)
 
-    with Live(drawn(), console=console, auto_refresh=False, screen=whole_screen) as live:
+    screen = Live(drawn(), console=console, auto_refresh=False, screen=whole_screen)
+    with _exit_on_sigterm(), screen as live:
         drawing = asyncio.create_task(keep_drawing(), name="draw")
         try:
             yield
