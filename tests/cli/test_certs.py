@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography.x509 import load_pem_x509_certificate
 
-from podsched.lib.certificates import check_may_serve, check_pair
+from podsched.lib.certificates import check_may_serve, check_pair, new_authority
 from support.commands import Commands
 
 ROLES = {
@@ -111,6 +111,40 @@ def test_a_certificate_that_is_renewed_for_one_day_is_valid_for_one_day(tmp_path
     Commands().ok("certs", "init", str(tmp_path))
     [line, *_] = Commands().ok("certs", "renew", str(tmp_path), "--days=1").splitlines()
     assert line.endswith(": valid for 1 day")
+
+
+def with_authority(folder: Path, days: int) -> None:
+    folder.mkdir()
+    pair = new_authority("podsched CA", days)
+    (folder / "ca.crt").write_bytes(pair.certificate_pem)
+    (folder / "ca.key").write_bytes(pair.key_pem)
+
+
+@pytest.mark.parametrize("verb", ["init", "renew"])
+def test_certificates_end_with_their_authority_and_a_warning_says_so(
+    tmp_path: Path, verb: str
+) -> None:
+    folder = tmp_path / "certs"
+    with_authority(folder, days=40)
+    Commands().ok("certs", "init", str(folder), "--days=7")
+    if verb == "init":
+        (folder / "ray.crt").unlink()
+        (folder / "ray.key").unlink()
+    done = Commands()("certs", verb, str(folder))
+    assert done.errors == [
+        "warning: the authority expires in 40 days, and its certificates with it"
+    ]
+    ends = [
+        load_pem_x509_certificate((folder / name).read_bytes()).not_valid_after_utc
+        for name in ("ray.crt", "ca.crt")
+    ]
+    assert ends[0] == ends[1]
+
+
+def test_an_authority_that_has_expired_signs_nothing(tmp_path: Path) -> None:
+    with_authority(tmp_path / "certs", days=0)
+    done = Commands()("certs", "init", str(tmp_path / "certs"))
+    assert (done.code, done.errors) == (2, ["error: the authority that signs has expired"])
 
 
 def test_certificates_of_another_authority_are_left(tmp_path: Path) -> None:

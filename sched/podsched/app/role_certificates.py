@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from podsched.lib.certificate_error import CertificateError
@@ -157,10 +158,7 @@ def renew(directory: Path, days: int) -> list[tuple[Path, str]]:
     Each gets a new key. Returns the file of each certificate, and why it was not replaced, or "".
     Raises OSError, and CertificateError without an authority and its key.
     """
-    roots = (directory / "ca.crt", directory / "ca" / "ca.crt")
-    root = next((path for path in roots if path.exists()), None)
-    if root is None:
-        raise CertificateError(f"{directory}: no ca.crt here: sched certs init makes one")
+    root = _root(directory)
     authority = read_pair(root)
     done = []
     for path in sorted((*directory.glob("*.crt"), *directory.glob("*/*.crt"))):
@@ -177,3 +175,21 @@ def renew(directory: Path, days: int) -> list[tuple[Path, str]]:
         replace_file(path, new.certificate_pem)
         done.append((path, ""))
     return done
+
+
+def days_of_authority(directory: Path) -> int:
+    """Return for how many days the directory's authority is valid.
+
+    Raises OSError, and CertificateError without one.
+    """
+    left = read_certificate(_root(directory)).not_valid_after_utc - datetime.now(UTC)
+    return round(left / timedelta(days=1))
+
+
+def _root(directory: Path) -> Path:
+    """Return the file of the directory's authority. Raises CertificateError without one."""
+    roots = (directory / "ca.crt", directory / "ca" / "ca.crt")
+    root = next((path for path in roots if path.exists()), None)
+    if root is None:
+        raise CertificateError(f"{directory}: no ca.crt here: sched certs init makes one")
+    return root

@@ -54,17 +54,19 @@ def init(
     files are made, with the existing authority; nothing is overwritten. With ca.key one can act as
     anyone: keep it in a safe place.
     """
-    from podsched.app.role_certificates import Wanted, make_missing
+    from podsched.app.role_certificates import Wanted, days_of_authority, make_missing
 
     with fail_on(OSError, about=directory), fail_on(CertificateError, code=USAGE):
         made = make_missing(
             directory, Wanted(given.host or (), given.node, days), per_role=given.per_role
         )
+        left = days_of_authority(directory) if any(one.new for one in made) else days
     for certificate in made:
         request = certificate.request
         groups = f", group {', '.join(request.groups)}" if request.groups else ""
         kept = "" if certificate.new else " (kept)"
         say(f"{certificate.path}: {request.user}{groups}{kept}")
+    _warn_of_authority(left, days)
 
 
 @app.command(cls=Command)
@@ -79,15 +81,24 @@ def renew(
     For all NAME.crt in DIR and its subdirectories that the authority there, ca.crt with ca.key, has
     signed. The authority stays. Processes that use the files need no restart.
     """
+    from podsched.app.role_certificates import days_of_authority
     from podsched.app.role_certificates import renew as renew_all
 
     with fail_on(OSError, about=directory), fail_on(CertificateError, code=USAGE):
+        left = days_of_authority(directory)
         done = renew_all(directory, days)
     for path, problem in done:
         if problem:
             warn(f"{path}: {problem}")
         else:
-            say(f"{path}: valid for {counted(days, 'day')}")
+            say(f"{path}: valid for {counted(min(days, left), 'day')}")
+    _warn_of_authority(left, days)
+
+
+def _warn_of_authority(left: int, days: int) -> None:
+    """Warn that new certificates end with their authority, if it ends before ``days``."""
+    if left < days:
+        warn(f"the authority expires in {counted(left, 'day')}, and its certificates with it")
 
 
 @app.command(cls=Command)

@@ -93,9 +93,12 @@ def new_authority(name: str, days: int) -> Pair:
 
 
 def certify(authority: Pair, request: Request, days: int) -> Pair:
-    """Return a new key and its certificate. Raises CertificateError for a malformed request."""
+    """Return a new key and its certificate, which ends with the authority at the latest.
+
+    Raises CertificateError for a malformed request or an authority that has expired.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
-    return Pair(_certified(authority, request, key.public_key(), _after(days)), key)
+    return Pair(_certified(authority, request, key.public_key(), _end(authority, days)), key)
 
 
 def new_signing_key() -> tuple[bytes, bytes]:
@@ -168,10 +171,7 @@ def certify_request(
     if isinstance(key, rsa.RSAPublicKey) and key.key_size < _LEAST_RSA_BITS:
         raise CertificateError(f"the request's RSA key has fewer than {_LEAST_RSA_BITS} bits")
     request = Request(wanted.user, wanted.groups, (*wanted.dns, *wanted.ips), usages)
-    # Not longer than the authority, under which it would be of no use.
-    end = min(_after(seconds / 86400), authority.certificate.not_valid_after_utc)
-    if end <= datetime.now(UTC):
-        raise CertificateError("the authority that signs has expired")
+    end = _end(authority, seconds / 86400)
     return _certified(authority, request, key, end).public_bytes(Encoding.PEM)
 
 
@@ -183,10 +183,13 @@ def self_signed(name: str, hosts: Sequence[str]) -> tuple[Pair, Pair]:
 
 
 def renewed(authority: Pair, before: x509.Certificate, days: int) -> Pair:
-    """Return a new key and its certificate, with the subject and extensions of an old one."""
+    """Return a new key and its certificate, with the subject and extensions of an old one.
+
+    It ends with the authority at the latest. Raises CertificateError if that has expired.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     issuer = authority.certificate.subject
-    builder = _builder(before.subject, issuer, key.public_key(), _after(days))
+    builder = _builder(before.subject, issuer, key.public_key(), _end(authority, days))
     for extension in before.extensions:
         # It identifies the key, so ``_builder`` has added that of the new one.
         if extension.oid != ExtensionOID.SUBJECT_KEY_IDENTIFIER:
@@ -409,6 +412,17 @@ def _certified(
 
 def _after(days: float) -> datetime:
     return datetime.now(UTC) + timedelta(days=days)
+
+
+def _end(authority: Pair, days: float) -> datetime:
+    """Return when a new certificate ends: without its authority it would be of no use.
+
+    Raises CertificateError if the authority has expired.
+    """
+    end = min(_after(days), authority.certificate.not_valid_after_utc)
+    if end <= datetime.now(UTC):
+        raise CertificateError("the authority that signs has expired")
+    return end
 
 
 def _builder(

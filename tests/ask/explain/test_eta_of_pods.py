@@ -41,9 +41,9 @@ def test_a_pod_is_told_when_pods_like_it_got_their_nodes_one_after_another() -> 
     low, median, high = (quantile.seconds for quantile in answer.eta.quantiles)
     assert low < median < high
     assert 4 < median < 20, "room came every 10 s"
-    assert answer.eta.basis == ["It is number 1 by priority and age; room came 29 times in 291 s."], (
-        "no pod is known that had waited as long"
-    )
+    assert answer.eta.basis == [
+        "It is number 1 by priority and age; room came 29 times in 291 s."
+    ], "no pod is known that had waited as long"
 
 
 def test_nothing_is_told_where_no_pod_has_been_bound() -> None:

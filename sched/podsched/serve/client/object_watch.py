@@ -58,8 +58,9 @@ def watch_objects(
 
     kinds: "Pod", "pods", "po". from_revision: changes after this revision, that of a ``Listing``;
     0: first the existing objects, then changes. If the connection breaks in between, existing
-    objects come again, and those that are gone as DELETED. Close the iterator to end the watch. on_reached: called with False
-    when the connection breaks or cannot be made, with True when a server sends something.
+    objects come again, and those that are gone as DELETED. Close the iterator to end the watch.
+    on_reached: called with False when the connection breaks or cannot be made, with True when a
+    server sends something.
 
     Raises UnknownKindError, and ClientErrors: Compacted when the server no longer has the changes,
     so that everything must be listed again.
