@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from podsched.api.objects import Pod, ReplicaSet
+from podsched.api.objects import AnyObject, Pod, ReplicaSet
 from podsched.api.resources import requests_in_units
 from podsched.cli.relocation import LABEL, MANAGER, Mover, PodMove, Stopped, placeholder
 from podsched.serve.client.errors import ClientError, DisruptionBudget, Invalid
@@ -86,6 +86,20 @@ async def test_a_pod_moves_to_its_new_node_and_nothing_is_left(owned: bool) -> N
     [(again, node)] = moved.pods().items()
     assert (again != "web", node, moved.holders(), moved.ended) == (True, "new", [], None)
     assert f"pod/web moved from old to new as {again}" in moved.said
+
+
+@pytest.mark.looptime
+async def test_a_copy_gets_the_planned_node_although_the_scheduler_is_at_once_at_work() -> None:
+    class Quick(CommandClient):
+        async def create(self, item: AnyObject) -> AnyObject:
+            created = await super().create(item)
+            moved.inhabitants.settle()
+            return created
+
+    moved = a_move(owned=False)
+    moved.client = Quick(moved.cluster)
+    await moved.move()
+    assert [*moved.pods().values()] == ["new"]
 
 
 async def calls_of_a_move(*, owned: bool) -> list[str]:

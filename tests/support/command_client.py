@@ -189,7 +189,7 @@ class Inhabitants:
             if pod.metadata.HasField("deletion_timestamp"):
                 if not self.stuck:
                     self.cluster.delete("Pod", object_key(pod))
-            elif not pod.spec.node_name and (node := self._node_of(pod)):
+            elif self._waits(pod) and (node := self._node_of(pod)):
                 pod.spec.node_name = node
                 pod.status.phase = "Running"
                 self.cluster.update(pod)
@@ -198,6 +198,10 @@ class Inhabitants:
             if uid not in there and self.replaces and pod.metadata.owner_references:
                 self._replace(pod)
         self._seen = {pod.metadata.uid: pod for pod in self._pods()}
+
+    @staticmethod
+    def _waits(pod: Pod) -> bool:
+        return not (pod.spec.node_name or pod.spec.scheduling_gates)
 
     def _node_of(self, pod: Pod) -> str:
         """The node of a pod: a place that is held is no other pod's."""

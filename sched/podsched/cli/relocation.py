@@ -15,15 +15,17 @@ of them stay::
 
     pod that no controller replaces (--force)
     1, 2 as above
-    3 copy created               pod, placeholder, copy that waits    placeholder, copy
+    3 copy created, gated        pod, placeholder, copy that waits    placeholder, copy
     4 copy nominated             the same                             placeholder, copy
-    5 placeholder deleted        pod, copy                            copy
-    6 copy bound                 both run                             copy
-    7 pod evicted                copy, pod for its grace period       nothing: the copy is the pod
-    8 pod gone                   copy: moved
+    5 placeholder deleted        pod, copy that waits                 copy
+    6 copy's gate opened         the same                             copy
+    7 copy bound                 both run                             copy
+    8 pod evicted                copy, pod for its grace period       nothing: the copy is the pod
+    9 pod gone                   copy: moved
 
 A nomination (``status.nominatedNodeName``) reserves the room against pods of the same or lower
-priority while the placeholder is deleted.
+priority while the placeholder is deleted. Until then a scheduling gate keeps the copy from being
+bound elsewhere, and from preempting others. A controller's replacement has no gate.
 
 Guarantee: no pod is lost. An evicted pod is replaced by its controller. A pod without a controller
 is evicted only after a copy of it runs. The copy stays if the eviction *may* have happened, because
@@ -70,6 +72,7 @@ LABEL, MANAGER = "app.kubernetes.io/managed-by", "sched-defragment"
 #: Number of waits of a move while its placeholder exists, and seconds for the calls between them.
 _WAITS, _CALLS = 4, 5.0
 _IMAGE = "registry.k8s.io/pause:3.10"
+_GATE = "podsched.io/defragment"
 #: Seconds after which an eviction that was refused is tried again.
 _PAUSE = 1.0
 
@@ -289,6 +292,7 @@ class _Move:
         meta.name = f"{planned.name[:240]}-{secrets.token_hex(3)}"
         for name in ("uid", "resource_version", "generation", "creation_timestamp"):
             meta.ClearField(name)
+        fresh.spec.scheduling_gates.add(name=_GATE)
         self._copy = meta.name
         mover.tell(f"pod/{planned.name} is copied as {meta.name}")
         what = f"the copy of pod/{planned.name}"
@@ -317,6 +321,9 @@ class _Move:
         planned, mover = self._planned, self._mover
         await mover.nominate(planned.namespace, name, planned.to_node)
         await self._delete(self._placeholder)
+        if self._copy:
+            opened = {"spec": {"schedulingGates": None}}
+            await self._client.patch("Pod", name, opened, planned.namespace)
         return await mover.bound(planned.namespace, name, planned.to_node)
 
     async def _evict(self) -> None:
