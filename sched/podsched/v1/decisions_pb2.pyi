@@ -10,7 +10,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class DecisionRecord(_message.Message):
-    __slots__ = ("number", "replica", "term", "revision", "namespace", "name", "uid", "attempt", "profile", "pod_class", "evaluated_nodes", "feasible_nodes", "node_name", "total", "together", "rotation", "draws", "queued_time", "popped_time", "decided_time", "ended_time", "seconds", "outcome", "message", "nominated_node", "victims", "scores", "tied_nodes", "plugin_seconds", "bound_node", "beyond", "ended_after", "begun_after", "pod_group", "pod_group_binding")
+    __slots__ = ("number", "replica", "term", "revision", "namespace", "name", "uid", "attempt", "profile", "pod_class", "evaluated_nodes", "feasible_nodes", "node_name", "total", "together", "rotation", "draws", "queued_time", "popped_time", "decided_time", "ended_time", "seconds", "outcome", "message", "nominated_node", "victims", "scores", "tied_nodes", "plugin_seconds", "bound_node", "beyond", "ended_after", "begun_after", "pod_group", "pod_group_binding", "began_revision", "began_beyond")
     class PluginSecondsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -53,6 +53,8 @@ class DecisionRecord(_message.Message):
     BEGUN_AFTER_FIELD_NUMBER: _ClassVar[int]
     POD_GROUP_FIELD_NUMBER: _ClassVar[int]
     POD_GROUP_BINDING_FIELD_NUMBER: _ClassVar[int]
+    BEGAN_REVISION_FIELD_NUMBER: _ClassVar[int]
+    BEGAN_BEYOND_FIELD_NUMBER: _ClassVar[int]
     number: int
     replica: str
     term: int
@@ -88,7 +90,9 @@ class DecisionRecord(_message.Message):
     begun_after: int
     pod_group: str
     pod_group_binding: bool
-    def __init__(self, number: _Optional[int] = ..., replica: _Optional[str] = ..., term: _Optional[int] = ..., revision: _Optional[int] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ..., attempt: _Optional[int] = ..., profile: _Optional[str] = ..., pod_class: _Optional[str] = ..., evaluated_nodes: _Optional[int] = ..., feasible_nodes: _Optional[int] = ..., node_name: _Optional[str] = ..., total: _Optional[int] = ..., together: _Optional[int] = ..., rotation: _Optional[int] = ..., draws: _Optional[int] = ..., queued_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., popped_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decided_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., seconds: _Optional[float] = ..., outcome: _Optional[str] = ..., message: _Optional[str] = ..., nominated_node: _Optional[str] = ..., victims: _Optional[int] = ..., scores: _Optional[_Iterable[_Union[NodeTotal, _Mapping]]] = ..., tied_nodes: _Optional[int] = ..., plugin_seconds: _Optional[_Mapping[str, float]] = ..., bound_node: _Optional[str] = ..., beyond: _Optional[int] = ..., ended_after: _Optional[int] = ..., begun_after: _Optional[int] = ..., pod_group: _Optional[str] = ..., pod_group_binding: _Optional[bool] = ...) -> None: ...
+    began_revision: int
+    began_beyond: int
+    def __init__(self, number: _Optional[int] = ..., replica: _Optional[str] = ..., term: _Optional[int] = ..., revision: _Optional[int] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ..., attempt: _Optional[int] = ..., profile: _Optional[str] = ..., pod_class: _Optional[str] = ..., evaluated_nodes: _Optional[int] = ..., feasible_nodes: _Optional[int] = ..., node_name: _Optional[str] = ..., total: _Optional[int] = ..., together: _Optional[int] = ..., rotation: _Optional[int] = ..., draws: _Optional[int] = ..., queued_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., popped_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decided_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., seconds: _Optional[float] = ..., outcome: _Optional[str] = ..., message: _Optional[str] = ..., nominated_node: _Optional[str] = ..., victims: _Optional[int] = ..., scores: _Optional[_Iterable[_Union[NodeTotal, _Mapping]]] = ..., tied_nodes: _Optional[int] = ..., plugin_seconds: _Optional[_Mapping[str, float]] = ..., bound_node: _Optional[str] = ..., beyond: _Optional[int] = ..., ended_after: _Optional[int] = ..., begun_after: _Optional[int] = ..., pod_group: _Optional[str] = ..., pod_group_binding: _Optional[bool] = ..., began_revision: _Optional[int] = ..., began_beyond: _Optional[int] = ...) -> None: ...
 
 class NodeTotal(_message.Message):
     __slots__ = ("node_name", "total", "plugins")

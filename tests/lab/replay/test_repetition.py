@@ -410,20 +410,43 @@ FEW_CANDIDATES: dict[str, Any] = {
 }
 
 
+@pytest.fixture
+def divided(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], Recording]:
+    """Makes a run whose decisions give way to others wherever they can."""
+
+    def recorded(run: Run) -> Recording:
+        with monkeypatch.context() as patch:
+            patch.setattr(Turn, "is_over", property(lambda turn: True))
+            patch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
+            patch.setattr(dry_run_cache, "PART", 1)
+            run_in_virtual_time(run.record())
+        return read_recording(run.file)
+
+    return recorded
+
+
 def test_a_run_comes_out_the_same_that_was_divided_among_others_wherever_it_can_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, divided: Callable[[Run], Recording]
 ) -> None:
     """Dry runs of preemption among the rest, for which a pod is decided on several times."""
-    with monkeypatch.context() as patch:
-        patch.setattr(Turn, "is_over", property(lambda turn: True))
-        patch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
-        patch.setattr(dry_run_cache, "PART", 1)
-        run = Run(tmp_path / "run.rec", 1, FEW_CANDIDATES)
-        run_in_virtual_time(run.record())
+    found = divided(Run(tmp_path / "run.rec", 1, FEW_CANDIDATES))
     config = load_config({"profiles": [FEW_CANDIDATES]})
-    verdict = repeat(read_recording(run.file), lambda checkpoint: config, factories())
+    verdict = repeat(found, lambda checkpoint: config, factories())
     assert [str(mismatch) for mismatch in verdict.mismatches[:3]] == []
     assert verdict.preempting > 5
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_decisions_for_gangs_during_which_objects_change_are_the_same_or_left_out(
+    tmp_path: Path, divided: Callable[[Run], Recording], seed: int
+) -> None:
+    found = divided(Gangs(tmp_path / "run.rec", seed, {}))
+    changing = sum(1 for document in found.decisions if document.get("beganRevision"))
+    verdict = repeat(found, by_default, factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches[:3]] == []
+    left_out = verdict.left_out["different without the changes that came while they were made"]
+    assert 0 < left_out < changing / 5
+    assert verdict.repeated > 300
 
 
 def test_a_preemptor_waits_for_evictions_that_were_under_way_at_the_checkpoint(

@@ -30,7 +30,7 @@ TIMES: Final = (QUEUED, POPPED, DECIDED, ENDED)
 #: Names in ``more`` that ``DecisionRecord`` has, too.
 _MORE_FIELDS: Final = frozenset({
     "nominated_node", "victims", "beyond", "ended_after", "begun_after", "pod_group",
-    "pod_group_binding", "bound_node", "tied_nodes",
+    "pod_group_binding", "bound_node", "tied_nodes", "began_revision", "began_beyond",
 })  # fmt: skip
 #: A day before the year 10000, in Unix seconds: a later time can be shown in no time zone.
 _NO_TIME: Final = 253_402_214_400

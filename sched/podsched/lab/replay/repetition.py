@@ -55,6 +55,10 @@ _UNDONE: Final = (ERROR, REJECTED, OVERTAKEN, GONE)
 #: decision did. The last decisions of a recording are missing, as their outcomes are not known yet.
 CONFIRMED_WITHIN: Final = 5.0
 _MISSING: Final = "soon after a decision that is missing"
+#: The fields whose values matter for later decisions.
+_LASTING: Final = frozenset({"node_name", "nominated_node", "victims"})
+#: A part of such a decision may have known of these changes.
+_CHANGED: Final = "different without the changes that came while they were made"
 #: Seconds of virtual time between two decisions: enough for details of each to be kept.
 _STEP: Final = 100.0
 
@@ -283,8 +287,11 @@ class _Repetition:
         #: When preemptions began; those of the checkpoint count from the first decision after it.
         self._evicting: list[tuple[Preemption, float]] = []
 
-    def _take(self, revision: int, beyond: int) -> None:
+    def _take(self, revision: int, beyond: int) -> bool:
+        """Apply the changes until then; return whether there are any."""
+        changed = False
         for old, change in self._recorded.until(revision, beyond):
+            changed = True
             deleted = change.type is EventType.DELETED
             if deleted and old is None:
                 continue
@@ -292,6 +299,7 @@ class _Repetition:
             type_ = change.type if deleted or old is not None else EventType.ADDED
             self._state.apply(Event(type_, change.kind, change.key, old, new), 0.0)
         self._state.revision, self._state.beyond = revision, beyond
+        return changed
 
     def decided_before(self, records: Iterable[DecisionRecord]) -> None:
         """Note which pods that are assumed as of the checkpoint lose their node later."""
@@ -304,7 +312,10 @@ class _Repetition:
         ``records``: of one pod, or of the members of a pod group in their order.
         """
         first = records[0]
-        self._take(first.revision, first.beyond)
+        if first.began_revision:
+            self._take(first.began_revision, first.began_beyond)
+        else:
+            self._take(first.revision, first.beyond)
         while self._undone and self._undone[0][0] < first.number:
             self._undo(heappop(self._undone)[1])
         for record in records:
@@ -316,27 +327,36 @@ class _Repetition:
         # No binding ends here.
         self._loop.group_outcomes.binding = {first.pod_group} if first.pod_group_binding else set()
         self._collector.found = {}
-        pods = self._state.cache.cluster.pods
-        infos = {r.uid: pods.get(f"{r.namespace}/{r.name}") for r in records}
         queued = [
             self._dequeued(info, record, place)
             for place, record in enumerate(records)
-            if (info := infos[record.uid]) is not None and info.uid == record.uid
+            if (info := self._pod_of(record)) is not None
         ]
+        nominator = self._state.cache.nominator
+        nominated = {record.uid: nominator.node_of(record.uid) for record in records}
         in_queue = any(map(self._is_in_queue, queued))
         if queued and not in_queue:
             self._clock.advance(_STEP)
             await self._loop.schedule(queued, self._clock.time())
+        changed = self._take(first.revision, first.beyond)
+        differing = {record.uid: self._differing(record) for record in records}
         for record in records:
             if not self._follows(record):
                 self._verdict.left_out[self._unsure] += 1
             elif in_queue:
                 self._verdict.left_out["on pods in queues"] += 1
             else:
-                self._compare(record)
+                self._compare(record, differing[record.uid], changed)
         for record in records:
-            self._apply_outcome(record, infos[record.uid])
+            self._apply_outcome(record, nominated[record.uid])
+        if any(_LASTING & fields.keys() for fields in differing.values()):
+            for preemption in self._new_evictions():
+                self._loop.evictor.end(preemption)
         self._note_evictions(decided)
+
+    def _pod_of(self, record: DecisionRecord) -> PodInfo | None:
+        info = self._state.cache.cluster.pods.get(f"{record.namespace}/{record.name}")
+        return info if info is not None and info.uid == record.uid else None
 
     def _is_in_queue(self, queued: QueuedPodInfo) -> bool:
         cluster, pod = self._state.cache.cluster, queued.info
@@ -350,10 +370,11 @@ class _Repetition:
         return queued
 
     def _note_evictions(self, decided: float) -> None:
-        known = [preemption for preemption, _ in self._evicting]
-        for preemption in self._loop.evictor.under_way:
-            if not any(preemption is one for one in known):
-                self._evicting.append((preemption, decided))
+        self._evicting += [(preemption, decided) for preemption in self._new_evictions()]
+
+    def _new_evictions(self) -> list[Preemption]:
+        known = {id(preemption) for preemption, _ in self._evicting}
+        return [one for one in self._loop.evictor.under_way if id(one) not in known]
 
     def _end_evictions(self, decided: float) -> None:
         """End evictions when the evictor did, because its tasks do not run here."""
@@ -382,14 +403,24 @@ class _Repetition:
             self._decider.rotation = record.rotation
             self._state.chance.go_to(record.draws)
 
-    def _compare(self, record: DecisionRecord) -> None:
+    def _differing(self, record: DecisionRecord) -> dict[str, tuple[Any, Any]]:
+        """Return the recorded and the repeated value of each field that is not the same."""
         found, differing = self._collector.found.get(record.uid, {}), {}
         for name, was in recorded_fields(record).items():
             if name in ("scores", "tied_nodes") and not found.get("scores"):
                 continue
             if found.get(name) != was:
                 differing[name] = (was, found.get(name))
+        return differing
+
+    def _compare(
+        self, record: DecisionRecord, differing: Mapping[str, tuple[Any, Any]], changed: bool
+    ) -> None:
+        """Count a decision as the same or not; ``changed``: whether objects did meanwhile."""
         verdict = self._verdict
+        if differing and changed:
+            verdict.left_out[_CHANGED] += 1
+            return
         verdict.repeated += 1
         verdict.placed += bool(record.node_name)
         verdict.preempting += bool(record.victims)
@@ -398,15 +429,26 @@ class _Repetition:
             name = f"{record.namespace}/{record.name}"
             verdict.mismatches.append(Mismatch(record.number, name, differing))
 
-    def _apply_outcome(self, record: DecisionRecord, info: PodInfo | None) -> None:
-        """Bring the state to that after the recorded decision."""
+    def _apply_outcome(self, record: DecisionRecord, nominated: str) -> None:
+        """Bring the state to that after the recorded decision.
+
+        ``nominated``: the node that the pod was nominated to before it.
+        """
         cache, uid = self._state.cache, record.uid
-        if self._collector.found.get(uid, {}).get("node_name", "") != record.node_name:
-            if uid in cache.assumed:
-                self._undo(uid)
-            if info is not None and record.node_name and uid not in cache.held:
-                cache.assume(info, record.node_name)
-        if not record.node_name or uid not in cache.assumed:
+        # A member of a group that does not start has a node, but is not assumed.
+        node_name = "" if record.outcome == UNSCHEDULABLE else record.node_name
+        if uid in cache.assumed and cache.held[uid].info.node_name != node_name:
+            self._undo(uid)
+        info = self._pod_of(record)
+        if info is not None and node_name and uid not in cache.held:
+            cache.assume(info, node_name)
+        if uid not in cache.assumed:
+            found = self._collector.found.get(uid, {}).get("nominated_node") or ""
+            if info is not None and found != record.nominated_node:
+                # A record does not tell whether a former nomination stays. Objects soon do.
+                cache.nominator.delete(uid)
+                if node_name := record.nominated_node or nominated:
+                    cache.nominate(info, node_name)
             return
         if record.outcome in _UNDONE:
             heappush(self._undone, (record.ended_after, uid))

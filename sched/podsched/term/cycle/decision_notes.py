@@ -82,6 +82,8 @@ class DecisionNotes:
         self._clock = clock
         self._allowance = Allowance(clock())
         self._rotation = self._draws = 0
+        #: What was known when the decision began: the state's revision, and its ``beyond``.
+        self._knew = 0, 0
         #: Number of the last decision before this state's.
         self.begun_after = 0
         self._detailed = self._follows = False
@@ -102,11 +104,12 @@ class DecisionNotes:
     # ------------------------------------------------------------------ decisions
 
     def began(self, now: float) -> bool:
-        """Note the random state before a decision; return whether to keep details of it."""
+        """Note what is known before a decision; return whether to keep details of it."""
         if self._sink is None:
             return False
         self._decider.details = None
         self._rotation, self._draws = self._decider.rotation, self._state.chance.draws
+        self._knew = self._state.revision, self._state.beyond
         self._detailed = self._allowance.has_some(now)
         # If runs are being recorded already, ``AttemptTraces`` does that.
         self._follows = self._detailed and self._runs.runs is None
@@ -167,7 +170,11 @@ class DecisionNotes:
 
     def _of_all(self) -> dict[str, int | str]:
         """Return further facts about all decisions made now; usually there are none."""
-        facts = {"beyond": self._state.beyond, "begun_after": self.begun_after}
+        state = self._state
+        facts = {"beyond": state.beyond, "begun_after": self.begun_after}
+        if self._knew != (state.revision, state.beyond):
+            # It has lasted, and changes came meanwhile.
+            facts["began_revision"], facts["began_beyond"] = self._knew
         return {name: number for name, number in facts.items() if number}
 
     def _more(self) -> dict[int, dict[str, Any]]:
