@@ -312,21 +312,7 @@ class _Repetition:
         ``records``: of one pod, or of the members of a pod group in their order.
         """
         first = records[0]
-        if first.began_revision:
-            self._take(first.began_revision, first.began_beyond)
-        else:
-            self._take(first.revision, first.beyond)
-        while self._undone and self._undone[0][0] < first.number:
-            self._undo(heappop(self._undone)[1])
-        for record in records:
-            if record.uid in self._state.cache.assumed:
-                self._undo(record.uid)
-        self._set_random_state(first)
-        decided = seconds_of(first.decided_time)
-        self._end_evictions(decided)
-        # No binding ends here.
-        self._loop.group_outcomes.binding = {first.pod_group} if first.pod_group_binding else set()
-        self._collector.found = {}
+        self._go_to(records)
         queued = [
             self._dequeued(info, record, place)
             for place, record in enumerate(records)
@@ -352,7 +338,25 @@ class _Repetition:
         if any(_LASTING & fields.keys() for fields in differing.values()):
             for preemption in self._new_evictions():
                 self._loop.evictor.end(preemption)
-        self._note_evictions(decided)
+        self._note_evictions(seconds_of(first.decided_time))
+
+    def _go_to(self, records: Sequence[DecisionRecord]) -> None:
+        """Bring the state to that in which a decision began."""
+        first = records[0]
+        if first.began_revision:
+            self._take(first.began_revision, first.began_beyond)
+        else:
+            self._take(first.revision, first.beyond)
+        while self._undone and self._undone[0][0] < first.number:
+            self._undo(heappop(self._undone)[1])
+        for record in records:
+            if record.uid in self._state.cache.assumed:
+                self._undo(record.uid)
+        self._set_random_state(first)
+        self._end_evictions(seconds_of(first.decided_time))
+        # No binding ends here.
+        self._loop.group_outcomes.binding = {first.pod_group} if first.pod_group_binding else set()
+        self._collector.found = {}
 
     def _pod_of(self, record: DecisionRecord) -> PodInfo | None:
         info = self._state.cache.cluster.pods.get(f"{record.namespace}/{record.name}")
