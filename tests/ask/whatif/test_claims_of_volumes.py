@@ -97,3 +97,33 @@ def test_pods_that_fit_are_counted_where_one_is_called_like_a_copy() -> None:
     asked = user("new")
     asked.metadata.uid = "asked"
     assert capacity(made, asked, 100).by_node == {"a": 3, "b": 4}
+
+
+def sharing(name: str, **spec: Any) -> Pod:
+    """A pod with the claim called shared."""
+    data = {"name": "data", "persistentVolumeClaim": {"claimName": "shared"}}
+    return owned(name, volumes=[data], **spec)
+
+
+def nodes_of_sharing(*more: AnyObject) -> set[str]:
+    """The nodes of pods that share an unbound claim; the first of them has to be in zone a."""
+    shared, another = claim("shared", storage_class="fast"), node("a2", labels={"zone": "a"})
+    made = a_world(obj(shared), another, *more)
+    pods = [sharing("first", nodeSelector={"zone": "a"}), *(sharing(f"web-{n}") for n in range(7))]
+    outcomes = made.schedule([made.changes.submit(pod) for pod in pods])
+    return {outcome.node_name for outcome in outcomes}
+
+
+def csi_nodes(*keys: str) -> list[AnyObject]:
+    spec = {"drivers": [{"name": "csi.example.com", "topologyKeys": list(keys), "nodeID": "1"}]}
+    kind = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "spec": spec}
+    return [obj(kind | {"metadata": {"name": name}}) for name in ("a", "a2", "b")]
+
+
+def test_pods_that_share_a_claim_go_wherever_its_new_volume_is_reached() -> None:
+    assert nodes_of_sharing(*csi_nodes("zone")) == {"a", "a2"}
+    assert nodes_of_sharing(*csi_nodes()) == {"a", "a2", "b"}
+
+
+def test_where_the_topology_of_a_new_volume_is_not_known_they_stay_on_one_node() -> None:
+    assert len(nodes_of_sharing() - {""}) == 1

@@ -3,7 +3,7 @@
 on                       changes
 a new pod                ResourceClaims are made from its templates, and claims of its ephemeral
                          volumes
-a decision for a node    the patches of its PreBind plugins are written
+a decision for a node    the patches of its PreBind plugins are written; volumes are provisioned
 a failed decision        the patches of PostFilter are written, and the pod is tried again
 the removal of a pod     ``ask.explain.changes.claim_release``
 """
@@ -11,6 +11,7 @@ the removal of a pod     ``ask.explain.changes.claim_release``
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from typing import Final
 
 from podsched.api.device_claims import claim_names, claim_of_template, is_for_group
@@ -25,6 +26,14 @@ from podsched.decide.runtime.plugin_calls import guarded
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import CycleState, ObjectPatch
 from podsched.framework.status import SUCCESS, Status
+from podsched.serve.agent.volume_index import BIND_COMPLETED
+from podsched.serve.agent.volumes import (
+    PROVISIONER,
+    SELECTED_NODE,
+    provisioned,
+    topology_at,
+    topology_keys,
+)
 from podsched.term.cycle.pre_bind import PRE_BIND_WORDING
 from podsched.term.writes.bind_queue import Assignment
 
@@ -105,7 +114,8 @@ def carry_out_pre_bind(
     """Write the PreBind plugins' patches; return the first status that is not a success.
 
     The patches of a plugin that then waits for another process, such as a driver or a volume
-    controller, are not written, and what Reserve has assumed stays. Raises PluginFailure.
+    controller, are not written, and what Reserve has assumed stays. But volumes are provisioned, so
+    that later pods with the same claim go wherever the volume is reached. Raises PluginFailure.
     """
     state, pod, node = assignment.state, assignment.pod, assignment.node_name
     for named in runtime.pre_bind:
@@ -129,6 +139,7 @@ def carry_out_pre_bind(
             if plan.created is not None:
                 guarded(named.name, PRE_BIND_WORDING, plan.created)
             _patch(plan.patches, cluster, trial)
+            _provision(plan.patches, cluster, trial)
             wait = plan.wait
             if wait is None or guarded(named.name, PRE_BIND_WORDING, wait, cluster).ok:
                 trial.commit()
@@ -149,3 +160,30 @@ def _patch(patches: Iterable[ObjectPatch], cluster: ClusterState, changes: Trial
         found = cluster.get(patch.kind, patch.namespace, patch.name)
         if found is not None and patch.kind != "Pod":
             changes.put(patch.kind, apply_merge_patch(found, dict(patch.merge_patch)).message)
+
+
+def _provision(patches: Iterable[ObjectPatch], cluster: ClusterState, changes: Trial) -> None:
+    """Provision volumes for the claims that now have a selected node.
+
+    Not if the node's CSINode does not name the driver: then the volume's topology is not known.
+    """
+    for patch in patches:
+        claim = cluster.get(_VOLUME_CLAIM, patch.namespace, patch.name)
+        if patch.kind != _VOLUME_CLAIM or claim is None:
+            continue
+        name = claim.metadata.annotations[SELECTED_NODE]
+        node = cluster.get("Node", "", name)
+        found = cluster.get("StorageClass", "", claim.spec.storage_class_name)
+        if node is None or found is None:
+            continue
+        keys = topology_keys(cluster.get("CSINode", "", name), found.provisioner)
+        if keys is None and found.provisioner != PROVISIONER:
+            continue
+        # A driver without topology reaches its volumes from everywhere.
+        terms = topology_at(node, found, keys or ()) if keys or keys is None else []
+        volume = provisioned(claim, found, terms or [])
+        changes.put("PersistentVolume", volume)
+        bound = deepcopy(claim)
+        bound.spec.volume_name = volume.metadata.name
+        bound.metadata.annotations[BIND_COMPLETED] = "yes"
+        changes.put(_VOLUME_CLAIM, bound)

@@ -11,7 +11,7 @@ Changes inside ``trial`` are undone at its end::
         fits = world.schedule([replacement])[0].node_name
 
 Non-goals: extenders, Permit, time (backoff, grace periods), and controllers other than those that
-replace pods, make and delete claims, and take devices back. No volume is bound or provisioned.
+replace pods, make and delete claims, provision volumes, and take devices back.
 """
 
 from __future__ import annotations

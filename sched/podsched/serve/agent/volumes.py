@@ -251,20 +251,31 @@ class Round:
         node = self.view.nodes.get(name)
         if node is None:
             return None
-        labels = node.metadata.labels
-        keys = self._topology_keys(name, found.provisioner)
-        allowed = [term for term in found.allowed_topologies if _allows(term, labels)]
-        if found.allowed_topologies:
-            if not allowed:
-                return None
-            keys = keys or [e.key for e in allowed[0].match_label_expressions]
-        keys = [key for key in keys or (ZONE,) if key in labels]
-        return [_term({key: [labels[key]] for key in keys})] if keys else []
+        keys = topology_keys(self.view.csi_nodes.get(name), found.provisioner)
+        return topology_at(node, found, keys or ())
 
-    def _topology_keys(self, node: str, driver: str) -> list[str]:
-        found = self.view.csi_nodes.get(node)
-        drivers = found.spec.drivers if found is not None else ()
-        return [key for d in drivers if d.name == driver for key in d.topology_keys]
+
+def topology_keys(node: CSINode | None, driver: str) -> Sequence[str] | None:
+    """Return the labels by which a driver tells nodes apart; None if it is not on the node."""
+    drivers = node.spec.drivers if node is not None else ()
+    return next((one.topology_keys for one in drivers if one.name == driver), None)
+
+
+def topology_at(
+    node: Node, found: StorageClass, keys: Sequence[str]
+) -> list[NodeSelectorTerm] | None:
+    """Return where a volume for a node is accessible ([]: anywhere), None if not on that node.
+
+    ``keys``: the driver's; without any, those of the class, else the zone.
+    """
+    labels = node.metadata.labels
+    allowed = [term for term in found.allowed_topologies if _allows(term, labels)]
+    if found.allowed_topologies:
+        if not allowed:
+            return None
+        keys = keys or [e.key for e in allowed[0].match_label_expressions]
+    keys = [key for key in keys or (ZONE,) if key in labels]
+    return [_term({key: [labels[key]] for key in keys})] if keys else []
 
 
 def provisioned(
