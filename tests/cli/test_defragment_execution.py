@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from podsched.api.objects import Node, Pod
@@ -113,6 +115,22 @@ async def test_a_nomination_that_cannot_be_taken_back_is_named_and_the_failure_t
     assert isinstance(error, Unavailable)
     assert work.nominated() == "a"
     assert "pod/waits may still be nominated to a, where it keeps room" in work.said
+
+
+async def test_what_a_second_interrupt_keeps_from_being_taken_back_is_named() -> None:
+    for freed, room, left in (
+        (["a", "b"], None, ["node/a stays cordoned: ", "node/b stays cordoned: "]),
+        ([], ("default", "waits", "a"), ["pod/waits may still be nominated to a"]),
+    ):
+        work = Work()
+        await work.do(freed, room, "a", "b")
+        first_eviction = work.client.calls.index("evict on-a")
+        work = Work()
+        work.client.faults = dict.fromkeys(range(first_eviction, 99), Fault.CANCELLED)
+        with pytest.raises(asyncio.CancelledError):
+            await work.do(freed, room, "a", "b")
+        said = "\n".join(work.said)
+        assert all(text in said for text in left), said
 
 
 async def test_a_nomination_whose_answer_was_lost_is_taken_back() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -223,10 +224,14 @@ async def _make_room(mover: Mover, moves: Sequence[PodMove], room: tuple[str, st
                 break  # It has a node: no more pods have to make room for it.
             await mover.move(move)
     except BaseException:
+        nominated = True
         try:
-            await mover.nominate(namespace, name, "")
-        except (Stopped, ClientError):
-            mover.tell(f"pod/{name} may still be nominated to {node}, where it keeps room")
+            with suppress(Stopped, ClientError):
+                await mover.nominate(namespace, name, "")
+                nominated = False
+        finally:
+            if nominated:
+                mover.tell(f"pod/{name} may still be nominated to {node}, where it keeps room")
         raise
     mover.tell(f"pod/{name} bound to {await mover.bound(namespace, name, node)}")
 
@@ -256,11 +261,19 @@ async def _free(
                 cordoned.remove(name)
             mover.tell(f"node/{name} is free, and cordoned")
     finally:
-        for name in cordoned:
-            try:
+        await _uncordon(client, mover, cordoned)
+
+
+async def _uncordon(client: ApiClient, mover: Mover, cordoned: list[str]) -> None:
+    """Uncordon nodes, and print those that stay cordoned."""
+    try:
+        for name in [*cordoned]:
+            with suppress(ClientError):
                 await set_unschedulable(client, name, False)
-            except ClientError:
-                mover.tell(f"node/{name} stays cordoned: sched uncordon {name}")
+                cordoned.remove(name)
+    finally:
+        for name in cordoned:
+            mover.tell(f"node/{name} stays cordoned: sched uncordon {name}")
 
 
 async def _stop_at_others(client: ApiClient, node: str, moving: Collection[str]) -> None:
