@@ -66,13 +66,16 @@ async def test_what_exists_comes_in_responses_that_grow_as_they_are_read(world: 
 async def test_what_exists_comes_first_then_what_changes(world: World) -> None:
     """ADDED events, the mark that they are over, then changes."""
     await world.core.creator.create(pod("a"))
-    watch = asyncio.ensure_future(
-        collect(world, (await revision(world)) + 2, kinds=["Pod"], send_initial_events=True)
-    )
-    await asyncio.sleep(0.02)
-    await world.core.pods.bind([binding("a", "worker-1")], None)
-    await world.core.creator.create(pod("b"))
-    responses = await watch
+    last, responses = (await revision(world)) + 2, list[v1.WatchResponse]()
+    request = v1.WatchRequest(kinds=["Pod"], send_initial_events=True)
+    async with asyncio.timeout(PATIENCE):
+        async for response in world.responses(request):
+            responses.append(response)
+            if response.initial_events_end:
+                await world.core.pods.bind([binding("a", "worker-1")], None)
+                await world.core.creator.create(pod("b"))
+            if response.revision >= last:
+                break
     assert seen(responses) == [("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "b")]
     assert [r.initial_events_end for r in responses[:2]] == [False, True]
     assert responses[0].revision == 0
