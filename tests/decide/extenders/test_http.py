@@ -281,7 +281,9 @@ async def test_a_scheduler_with_an_extender_schedules_on_a_real_cluster(tmp_path
             await client.create_pods([*plain, *licensed])
 
             async def all_bound() -> bool:
-                return all([await node_of(name) for name in ("plain-4", "licensed-4")])
+                # Each is bound by a call of its own: the last one may come first.
+                every = [await node_of(item.metadata.name) for item in (*plain, *licensed)]
+                return all(every)
 
             async def node_of(name: str) -> str:
                 found = await client.get("Pod", name, "default")
