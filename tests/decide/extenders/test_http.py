@@ -26,7 +26,7 @@ from podsched.decide.extenders.wire import ExtenderError
 from podsched.v1 import api_pb2
 from support.certificates import make_certificates
 from support.engine_world import pod
-from support.eventually import eventually
+from support.eventually import PATIENCE, eventually
 from support.extender_world import ScriptedExtender, names_in, passing, serving
 from support.real_cluster import real_cluster
 from support.term_world import TermWorld
@@ -36,8 +36,12 @@ pytestmark = pytest.mark.integration
 ALL = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 1, "bindVerb": "bind"}
 
 
+#: Answers are waited for as long as a busy machine takes; by default 5 s.
+PATIENT = {"httpTimeout": f"{PATIENCE:.0f}s"}
+
+
 def configured(url: str, **config: Any) -> Extender:
-    return load_config({"extenders": [{"urlPrefix": url, **config}]}).extenders[0]
+    return load_config({"extenders": [{"urlPrefix": url, **PATIENT, **config}]}).extenders[0]
 
 
 async def send(config: Extender, verb: str = "filter") -> bytes:
@@ -222,8 +226,8 @@ async def test_pods_pass_extenders_that_are_slow_broken_or_choosy() -> None:
         world = TermWorld(
             extenders=[
                 {"urlPrefix": b, **ignorable, "httpTimeout": "100ms"},
-                {"urlPrefix": c, **ignorable},
-                {"urlPrefix": a, **filtering},
+                {"urlPrefix": c, **PATIENT, **ignorable},
+                {"urlPrefix": a, **PATIENT, **filtering},
             ]
         )
         for name in ("n1", "n2", "n3"):
@@ -251,8 +255,8 @@ async def test_a_scheduler_with_an_extender_schedules_on_a_real_cluster(tmp_path
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
         }
-        own = {"urlPrefix": url, "managedResources": managed, "nodeCacheCapable": True, **ALL}
-        config.write_text(yaml.safe_dump({**header, "extenders": [own]}))
+        own = {"managedResources": managed, "nodeCacheCapable": True, **PATIENT, **ALL}
+        config.write_text(yaml.safe_dump({**header, "extenders": [{"urlPrefix": url, **own}]}))
         async with real_cluster(
             tmp_path / "data", nodes=4, replicas=1, scheduler_config=config
         ) as cluster:
