@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from podsched.actors.ray_probe import answers, raylet_sockets, tls_of
+from podsched.lib.network import free_port
 from podsched.lib.tls_contexts import TlsFiles
 from support.eventually import PATIENCE
 
@@ -64,8 +65,8 @@ async def test_whatever_is_said_is_an_answer() -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
-    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
+    port = free_port()
+    server = await asyncio.start_server(refuse, "127.0.0.1", port)
     assert await answers(f"127.0.0.1:{port}", PATIENCE)
     server.close()
     await server.wait_closed()

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from podsched.api.etcd_keys import ROOT, term_key
+from podsched.lib.network import free_port
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.server.call_metrics import ServerTelemetry
 from podsched.serve.server.server import ApiServer
@@ -40,10 +41,11 @@ class Servers:
     clients: list[ApiClient] = field(default_factory=list)
 
     async def start(self, settings: ServerSettings | None = None) -> ApiServer:
-        """One more server."""
+        """One more server, at a port that nobody else gets while it is stopped."""
+        settings = settings or ServerSettings(port=free_port(), bookmark_seconds=0.2)
         store = await connect(EtcdOptions((self.endpoint,)))
         self.stores.append(store)
-        server = await start_api_server(settings or ServerSettings(bookmark_seconds=0.2), store)
+        server = await start_api_server(settings, store)
         self.running.append(server)
         return server
 

@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from podsched.lib.network import free_port
 from podsched.telemetry.health import HealthChecks
 from podsched.telemetry.http import Pages, serve_health
 from podsched.telemetry.http_server import HttpServer, HttpServerError
@@ -101,7 +102,7 @@ async def test_a_taken_port_is_named_in_the_error(server: HttpServer) -> None:
 
 
 async def test_nothing_listens_after_a_stop() -> None:
-    running = await serve_health(HealthChecks(), MetricRegistry())
+    running = await serve_health(HealthChecks(), MetricRegistry(), port=free_port())
     await running.stop()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((running.host, running.port), timeout=PATIENCE)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from grpc.aio import AioRpcError
 
 from podsched.lib.certificate_error import CertificateError
+from podsched.lib.network import free_port
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import Channels, ClientOptions
 from podsched.serve.client.errors import TooManyRequests, Unavailable
@@ -77,7 +77,7 @@ async def test_a_failure_opens_new_channels_if_the_files_have_changed(tmp_path: 
 async def test_a_client_connects_again_with_renewed_certificates(tmp_path: Path) -> None:
     files = make_certificates(tmp_path)
     ca, cert, key = str(files.ca), str(files.cert), str(files.key)
-    settings = ServerSettings(tls_cert=cert, tls_key=key, tls_client_ca=ca)
+    settings = ServerSettings(port=free_port(), tls_cert=cert, tls_key=key, tls_client_ca=ca)
     store = MemoryStore()
     server = await start_api_server(settings, store)
     try:
@@ -85,7 +85,7 @@ async def test_a_client_connects_again_with_renewed_certificates(tmp_path: Path)
             await client.list("Node")
             await server.stop(0)
             make_certificates(tmp_path)
-            server = await start_api_server(replace(settings, port=server.port), store)
+            server = await start_api_server(settings, store)
             await client.list("Node")
     finally:
         await server.stop(0)
