@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import sys
 
@@ -16,7 +17,7 @@ def test_a_port_that_another_process_has_reserved_is_not_given_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     port = free_port()
-    monkeypatch.setattr("podsched.lib.network._places", iter([port - 20_000, port - 19_999]))
+    monkeypatch.setattr("podsched.lib.network._places", itertools.count(port - 20_000))
     assert free_port() != port
 
 
