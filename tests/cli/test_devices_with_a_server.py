@@ -46,7 +46,8 @@ def sched(cluster: LocalCluster) -> Commands:
     commands.until("node-0001-nic.example.com-0", "get", "resourceslices")
     commands.ok("apply", "-f", str(EXAMPLES))
     for name in PODS:
-        commands.ok("wait", f"pod/{name}", "--for=jsonpath={.status.phase}=Running")
+        running = "--for=jsonpath={.status.phase}=Running"
+        commands.ok("wait", f"pod/{name}", running, "--timeout=3m")
     return commands
 
 

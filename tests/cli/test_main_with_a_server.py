@@ -41,6 +41,13 @@ def sched(sched: Commands, cluster: LocalCluster) -> Iterator[Commands]:
     commands("delete", "pods", "--all", "-n", "other", "--grace-period", "0")
 
 
+@pytest.fixture
+def to_cordon(sched: Commands) -> Iterator[Commands]:
+    """Commands for a test after which the nodes take pods again, however it ends."""
+    yield sched
+    sched.ok("uncordon", "node-0000", "node-0001")
+
+
 def pod(name: str, cpu: str = "10m", **labels: str) -> str:
     """A pod's manifest."""
     return yaml.safe_dump(
@@ -193,9 +200,10 @@ def test_a_partial_manifest_is_enough_to_change_an_object(sched: Commands) -> No
     assert "spec.containers: Required value" in done.errors[0]
 
 
-def test_a_drained_node_has_no_pods_and_takes_none(sched: Commands) -> None:
+def test_a_drained_node_has_no_pods_and_takes_none(to_cordon: Commands) -> None:
+    sched = to_cordon
     sched.ok("create", "-f", "-", stdin=pod("web"))
-    sched.ok("wait", "pod/web", "--for=condition=PodScheduled")
+    sched.ok("wait", "pod/web", "--for=condition=PodScheduled", "--timeout=3m")
     node = sched.ok("get", "pod", "web", "-o", "jsonpath={.spec.nodeName}")
     refused = sched("drain", node)
     assert (refused.code, len(refused.errors)) == (1, 1), "no controller would replace the pod"
@@ -209,17 +217,16 @@ def test_a_drained_node_has_no_pods_and_takes_none(sched: Commands) -> None:
     assert sched.ok("drain", node, "--force").splitlines()[-1] == f"node/{node} drained"
     assert sched("get", "pod", "web").code == 1
     assert "Ready,SchedulingDisabled" in sched.ok("get", "node", node)
-    sched.ok("uncordon", node)
 
 
 def test_waiting_ends_when_the_state_is_reached_or_time_is_over(sched: Commands) -> None:
     sched.ok("create", "-f", "-", stdin=pod("web") + "---\n" + pod("big", cpu="100"))
     running = ("--for=jsonpath={.status.phase}=Running",)
-    assert sched.ok("wait", "pod/web", *running) == "pod/web condition met\n"
+    assert sched.ok("wait", "pod/web", *running, "--timeout=3m") == "pod/web condition met\n"
     late = sched("wait", "pods", "big", *running, "--timeout=300ms")
     assert (late.code, len(late.errors)) == (1, 1)
     sched.ok("delete", "pod", "web", "--grace-period=0")
-    assert sched.ok("wait", "pod/web", "--for=delete") == "pod/web deleted\n"
+    assert sched.ok("wait", "pod/web", "--for=delete", "--timeout=3m") == "pod/web deleted\n"
 
 
 def test_events_of_one_object_are_shown(sched: Commands) -> None:
@@ -410,7 +417,8 @@ def test_taints_are_added_and_removed(sched: Commands) -> None:
     assert sched("taint", "node-0001", "k=v:Never").code == 2
 
 
-def test_a_cordoned_node_takes_no_pods_until_it_is_uncordoned(sched: Commands) -> None:
+def test_a_cordoned_node_takes_no_pods_until_it_is_uncordoned(to_cordon: Commands) -> None:
+    sched = to_cordon
     done = sched("cordon", "node-0000", "nowhere", "node-0001")
     assert (done.code, done.out) == (1, "node/node-0000 cordoned\nnode/node-0001 cordoned\n")
     assert done.errors == ['error: nodes "nowhere" not found']
