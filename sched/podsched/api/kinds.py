@@ -669,7 +669,7 @@ WATCHED_KINDS = (
     "Pod",
 )
 #: Those of them that only the controllers and the election need: no decision depends on them.
-UNDECIDING_KINDS = frozenset({"Lease", "Deployment", "Job", "ResourceClaimTemplate"})
+UNDECIDING_KINDS = frozenset({"Lease", "Deployment", "Job", "ResourceClaimTemplate", "Workload"})
 #: The kinds that it watches only while a feature gate is on; with the gate off, they do nothing.
 GATED_KINDS: Mapping[str, str] = MappingProxyType(
     {"DeviceTaintRule": "DRADeviceTaintRules", "Workload": "WorkloadWithJob"}

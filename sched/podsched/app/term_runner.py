@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from podsched.api.kinds import GATED_KINDS
 from podsched.api.objects import ObjectMeta
 from podsched.app.state_filling import fill
 from podsched.app.state_freeing import free
@@ -191,8 +192,11 @@ class TermRunner:
         loop, sink = self._listener.loop, self._parts.decisions
         if loop is None or sink is None:
             return None
-        configuration = to_public(self._decides_by)
-        return {**loop.checkpoint(sink.numbers(0)), "configuration": configuration}
+        of_process = {
+            "configuration": to_public(self._decides_by),
+            "gated_kinds": sorted(GATED_KINDS.keys() & self._parts.informer.kinds),
+        }
+        return {**loop.checkpoint(sink.numbers(0)), **of_process}
 
     # ------------------------------------------------------------------ requests of the owner
 

@@ -164,7 +164,8 @@ def _recorded(file: Path) -> tuple[Workload, SchedulerConfiguration]:
     config = own_config(recording)
     if len({json.dumps(each.get("configuration")) for each in recording.checkpoints}) > 1:
         warn(f"{file}: the configuration changed meanwhile; the last one decides from the start")
-    workload = workload_of(recording, {profile.scheduler_name for profile in config.profiles})
+    known = recording.known_to(recording.checkpoints[-1] if recording.checkpoints else {})
+    workload = workload_of(known, {profile.scheduler_name for profile in config.profiles})
     return workload, config
 
 

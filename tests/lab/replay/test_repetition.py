@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from podsched.api.kinds import WATCHED_KINDS
+from podsched.api.kinds import watched_kinds
 from podsched.api.manifest import from_manifest
-from podsched.api.objects import PodGroup
+from podsched.api.objects import DeviceTaintRule, PodGroup
 from podsched.app.term_runner import TermRunner
 from podsched.app.term_work import RunnerParts
 from podsched.ask.decisions.frames import FrameWriter
@@ -41,6 +41,7 @@ from podsched.telemetry.metrics import ControllerMetrics, DecisionMetrics
 from podsched.telemetry.tracing import Tracer
 from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.testing.fake_cluster import FakeCluster
+from support.device_objects import device_class, devices, resource_claim, user
 from support.engine_world import node, pod
 from support.no_actors import NoActors
 from support.queues import cluster_queue, flavor, gang
@@ -49,6 +50,7 @@ from support.volume_world import claim, storage_class, volume
 
 PODS = 220
 PENDING = {"schedulerName": "default-scheduler", "priority": 0}
+NO_GATES: Mapping[str, bool] = {}
 
 
 def a_log() -> DecisionLog:
@@ -327,10 +329,12 @@ PACKED = {
 }
 
 
-async def record_a_reload(file: Path) -> None:
-    """A term goes on with another configuration while it is recorded."""
-    cluster, log, tasks = FakeCluster(), a_log(), TaskSet("the replica")
-    informer = cluster.informer(WATCHED_KINDS)
+@asynccontextmanager
+async def leading(
+    cluster: FakeCluster, log: DecisionLog, gates: Mapping[str, bool] = NO_GATES
+) -> AsyncIterator[TermRunner]:
+    """A replica leads."""
+    tasks, informer = TaskSet("the replica"), cluster.informer(watched_kinds(gates))
     parts = RunnerParts(
         "replica", default_config(), SchedulerSettings(audit_period=0.0), None, factories(),
         cluster, informer, NoActors(cluster), None, CycleMeter(MetricRegistry(), Tracer()),
@@ -339,24 +343,50 @@ async def record_a_reload(file: Path) -> None:
     runner = TermRunner(parts, tasks)
     tasks.start(informer.run(runner.handle), "informer")
     running = asyncio.create_task(tasks.run())
-    for number in range(4):
-        cluster.create(node(f"n{number}"))
     fence = cluster.new_term(LOCK)
     runner.start_term(fence, lambda: None)
     cluster.create(node("last"))  # with it the informer has seen the term
-    async with recording_of(cluster, file, log) as writer:
+    yield runner
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def note_checkpoint(runner: TermRunner, writer: RecordingWriter) -> None:
+    await asyncio.sleep(0.5)
+    taken = await runner.checkpoint()
+    assert taken is not None
+    writer.note(0.0, "checkpoint", taken)
+
+
+async def record_a_reload(file: Path) -> None:
+    """A term goes on with another configuration while it is recorded."""
+    cluster, log = FakeCluster(), a_log()
+    for number in range(4):
+        cluster.create(node(f"n{number}"))
+    async with leading(cluster, log) as runner, recording_of(cluster, file, log) as writer:
         for part in ("before", "after"):
-            await asyncio.sleep(0.5)
-            taken = await runner.checkpoint()
-            assert taken is not None
-            writer.note(0.0, "checkpoint", taken)
+            await note_checkpoint(runner, writer)
             for number in range(6):
                 cluster.create(pod(f"{part}-{number}", PENDING))
                 await asyncio.sleep(0.1)
             if part == "before":
                 await runner.reconfigure(load_config(PACKED), None)
-    running.cancel()
-    await asyncio.wait([running])
+
+
+async def record_a_taint_rule(file: Path, gates: Mapping[str, bool]) -> None:
+    """A rule taints the only device, and goes again."""
+    cluster, log = FakeCluster(), a_log()
+    rule = DeviceTaintRule()
+    rule.metadata.name, rule.spec.device_selector.pool = "rule", "last"
+    rule.spec.taint.key, rule.spec.taint.effect = "bad", "NoSchedule"
+    for made in (device_class(), devices("last", 1), resource_claim("claim"), rule):
+        cluster.create(made)
+    async with leading(cluster, log, gates) as runner, recording_of(cluster, file, log) as writer:
+        await note_checkpoint(runner, writer)
+        cluster.create(user("pod", claim="claim", **PENDING))
+        await asyncio.sleep(0.5)
+        cluster.delete("DeviceTaintRule", "rule")
+        await asyncio.sleep(20)
 
 
 def recorded(tmp_path: Path, kind: type[Run] = Run) -> Recording:
@@ -497,6 +527,20 @@ def test_a_decision_is_repeated_with_the_configuration_that_made_it(tmp_path: Pa
     nodes = {n["name"]: n["nodeName"] for n in found.decisions}
     assert len({nodes[f"before-{number}"] for number in range(5)}) == 5, "spread"
     assert len({nodes[f"after-{number}"] for number in range(6)}) == 1, "packed"
+
+
+@pytest.mark.parametrize("followed", [True, False])
+def test_device_taint_rules_count_if_the_leader_followed_them(
+    tmp_path: Path, followed: bool
+) -> None:
+    file = tmp_path / "rule.rec"
+    run_in_virtual_time(record_a_taint_rule(file, {"DRADeviceTaintRules": followed}))
+    found = read_recording(file)
+    outcomes = [document["outcome"] for document in found.decisions]
+    assert outcomes == (["Unschedulable", "Scheduled"] if followed else ["Scheduled"])
+    verdict = repeat(found, by_default, factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches] == []
+    assert (verdict.repeated, verdict.left_out) == (len(outcomes), {})
 
 
 def test_another_configuration_decides_otherwise_and_that_is_told(recording: Recording) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from podsched.api.kinds import KINDS, UNDECIDING_KINDS, WATCHED_KINDS
+from podsched.api.kinds import GATED_KINDS, KINDS, UNDECIDING_KINDS, WATCHED_KINDS
 from podsched.api.objects import AnyObject
 from podsched.lab.replay.recording import RecordingWriter
 from podsched.lib.backoff import Backoff
@@ -29,7 +29,8 @@ from podsched.serve.client.informer import Batch, EventType, WatchSource
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent
 
-#: What scheduling reads.
+#: What scheduling reads. Gated kinds are recorded, too, where a checkpoint tells whether the leader
+#: follows them: in a cluster of podsched's.
 RECORDED_KINDS: Final = tuple(kind for kind in WATCHED_KINDS if kind not in UNDECIDING_KINDS)
 #: Seconds between two moments at which all that was written can be read.
 FLUSH_PERIOD: Final = 1.0
@@ -136,7 +137,8 @@ class Capture:
 
     async def _watch_once(self, source: WatchSource) -> AsyncGenerator[None, None]:
         progress = self.progress
-        request = v1.WatchRequest(kinds=WATCHED_KINDS, from_revision=progress.revision)
+        kinds = (*GATED_KINDS, *WATCHED_KINDS)
+        request = v1.WatchRequest(kinds=kinds, from_revision=progress.revision)
         request.send_initial_events = not self.synced.is_set()
         async with aclosing(source.watch_stream(request)) as responses:
             async for response in responses:
@@ -160,7 +162,7 @@ class Capture:
         except DecodeError:
             return  # informers leave it out as well
         field = wrapped.WhichOneof("object")
-        if field is None or _KIND_BY_FIELD[field] not in RECORDED_KINDS:
+        if field is None or _KIND_BY_FIELD[field] in UNDECIDING_KINDS:
             return
         item: AnyObject = getattr(wrapped, field)
         if not self.synced.is_set():

@@ -26,11 +26,11 @@ import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from podsched.api.kinds import KINDS, UnknownKindError, find_kind
+from podsched.api.kinds import GATED_KINDS, KINDS, UnknownKindError, find_kind, kind_of
 from podsched.api.manifest import ManifestError, from_manifest, to_manifest
 from podsched.api.objects import AnyObject, Pod, object_key
 from podsched.api.private_fields import without_private_fields
@@ -93,6 +93,17 @@ class Recording:
     def began(self) -> float:
         """Unix time of the start."""
         return float(self.header["time"])
+
+    def known_to(self, checkpoint: Mapping[str, Any]) -> Recording:
+        """Return it without objects of gated kinds that the leader of a checkpoint did not follow.
+
+        An empty checkpoint is one of a leader that followed none.
+        """
+        followed = checkpoint.get("gated_kinds", [])
+        unknown = {kind for kind in GATED_KINDS if kind not in followed}
+        objects = [item for item in self.objects if kind_of(item).name not in unknown]
+        changes = [change for change in self.changes if change.kind not in unknown]
+        return replace(self, objects=objects, changes=changes)
 
 
 class RecordingWriter:
@@ -268,6 +279,8 @@ def _checkpoint(line: Mapping[str, Any]) -> Mapping[str, Any]:
     for name in _COUNTS & found.keys():
         if not isinstance(found[name], int):
             raise ValueError(f"checkpoint: {name}: {_shown(found[name])} is not a number")
+    if not isinstance(found.get("gated_kinds", []), list):
+        raise ValueError(f"checkpoint: gated_kinds: {_shown(found['gated_kinds'])} is not a list")
     return found
 
 

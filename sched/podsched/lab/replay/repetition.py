@@ -118,8 +118,10 @@ async def _repeat(
     uids = set[str]()
     checkpoints = {_state_of(checkpoint): checkpoint for checkpoint in recording.checkpoints}
     configs = {state: config_of(document) for state, document in checkpoints.items()}
+    recorded = {
+        state: _Recorded(recording.known_to(document)) for state, document in checkpoints.items()
+    }
     states: dict[tuple[int, int], _Repetition] = {}
-    revisions = [change.revision for change in recording.changes]
     before: list[DecisionRecord] = []
     for _, together in groupby(records_of(recording), key=_decided_together):
         records = list(together)
@@ -135,15 +137,13 @@ async def _repeat(
             verdict.left_out["before the checkpoint"] += len(records)
             since = checkpoint.get("number", 0)
             before += (r for r in records if r.outcome in _UNDONE and r.ended_after >= since)
-        elif record.revision > recording.last_revision or bisect_right(
-            revisions, record.revision
-        ) + record.beyond > len(revisions):
+        elif record.revision > recording.last_revision or not recorded[state].has(record):
             verdict.left_out["after the end of the recording"] += len(records)
         else:
             if state not in states:
                 try:
                     states[state] = _Repetition(
-                        recording, checkpoint, configs[state], factories, verdict
+                        recorded[state], checkpoint, configs[state], factories, verdict
                     )
                 except (AttributeError, LookupError, TypeError, ValueError) as error:
                     why = f"the checkpoint does not fit the objects: {error!r}"
@@ -226,6 +226,11 @@ class _Recorded:
         }
         self._at = 0
 
+    def has(self, record: DecisionRecord) -> bool:
+        """Whether the changes that a decision knew beyond its revision are all there."""
+        end = bisect_right(self._revisions, record.revision) + record.beyond
+        return end <= len(self._revisions)
+
     def until(self, revision: int, beyond: int) -> Iterator[tuple[AnyObject | None, Change]]:
         """Read the next changes up to a revision; yield each with the object before it."""
         end = bisect_right(self._revisions, revision) + beyond
@@ -246,14 +251,14 @@ class _Repetition:
 
     def __init__(
         self,
-        recording: Recording,
+        recorded: _Recorded,
         checkpoint: Mapping[str, Any],
         config: SchedulerConfiguration,
         factories: Mapping[str, PluginFactory],
         verdict: Verdict,
     ) -> None:
         self._verdict = verdict
-        self._recorded = _Recorded(recording)
+        self._recorded = recorded
         #: A heap of pods that lose their node again: the last decision before that, and the uid.
         self._undone: list[tuple[int, str]] = []
         self._group: tuple[Any, ...] = ()

@@ -29,6 +29,9 @@ class InformerPort(Protocol):
     synced: asyncio.Event
 
     @property
+    def kinds(self) -> Sequence[str]: ...
+
+    @property
     def revision(self) -> int: ...
 
     @property

@@ -229,8 +229,8 @@ class MirrorReader:
     """The part of an informer that reads its mirror."""
 
     def __init__(self, kinds: Sequence[str], *, metadata_only: bool = False) -> None:
-        self._kinds = [find_kind(kind).name for kind in kinds]
-        self._mirror = Mirror(self._kinds, metadata_only=metadata_only)
+        self.kinds = [find_kind(kind).name for kind in kinds]
+        self._mirror = Mirror(self.kinds, metadata_only=metadata_only)
         self.synced = asyncio.Event()
 
     @property
@@ -265,7 +265,7 @@ class Informer(MirrorReader):
         super().__init__(kinds, metadata_only=metadata_only)
         self._source = source
         self._metadata_only = metadata_only
-        self._request = v1.WatchRequest(kinds=self._kinds)
+        self._request = v1.WatchRequest(kinds=self.kinds)
         self._paced = asyncio.Event()
         self._waiters = RevisionWaiters()
         #: Number of lists after a gap in the history.

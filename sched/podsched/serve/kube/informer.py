@@ -52,10 +52,10 @@ class KubeInformer(MirrorReader):
             name: Reflector(
                 http, KINDS[name], self, field_selector=UNFINISHED if name == "Pod" else ""
             )
-            for name in self._kinds
+            for name in self.kinds
         }
         #: Set when the first list of a kind is delivered.
-        self._delivered = {name: asyncio.Event() for name in self._kinds}
+        self._delivered = {name: asyncio.Event() for name in self.kinds}
         self._handler: Handler | None = None
         #: Set with each batch.
         self._moved = asyncio.Event()
