@@ -62,7 +62,7 @@ class Allowance:
 
 
 class DecisionNotes:
-    """Notes the decisions of one term."""
+    """Notes the decisions of one term; without a sink, nothing."""
 
     def __init__(
         self,
@@ -73,7 +73,6 @@ class DecisionNotes:
         term: int,
         clock: Callable[[], float],
     ) -> None:
-        """Without a sink nothing is noted."""
         self._sink = sink
         self._state = state
         self._decider = decider
@@ -81,9 +80,8 @@ class DecisionNotes:
         self._term = term
         self._clock = clock
         self._allowance = Allowance(clock())
-        self._rotation = self._draws = 0
-        #: What was known when the decision began: the state's revision, and its ``beyond``.
-        self._knew = 0, 0
+        #: As the decision began: the rotation, the draws, the state's revision and ``beyond``.
+        self._before = 0, 0, 0, 0
         #: Number of the last decision before this state's.
         self.begun_after = 0
         self._detailed = self._follows = False
@@ -108,8 +106,8 @@ class DecisionNotes:
         if self._sink is None:
             return False
         self._decider.details = None
-        self._rotation, self._draws = self._decider.rotation, self._state.chance.draws
-        self._knew = self._state.revision, self._state.beyond
+        state = self._state
+        self._before = self._decider.rotation, state.chance.draws, state.revision, state.beyond
         self._detailed = self._allowance.has_some(now)
         # If runs are being recorded already, ``AttemptTraces`` does that.
         self._follows = self._detailed and self._runs.runs is None
@@ -142,15 +140,12 @@ class DecisionNotes:
                 always["pod_group_binding"] = True
         count = len(decisions)
         number = self._sink.numbers(count)
-        revision, each = self._state.revision, (now - began) / max(count, 1)
-        common = (
-            profile, self._term, revision, self._rotation, self._draws, popped, now, each,
-        )  # fmt: skip
+        based_on = self._state.revision, *self._before[:2]
+        common = profile, self._term, *based_on, popped, now, (now - began) / max(count, 1)
         pods = []
         for at, decision in enumerate(decisions):
             queued = decision.queued
-            info = queued.info
-            cls = info.cls
+            info, cls = queued.info, queued.info.cls
             number += 1
             pods.append(
                 (
@@ -170,11 +165,10 @@ class DecisionNotes:
 
     def _of_all(self) -> dict[str, int | str]:
         """Return further facts about all decisions made now; usually there are none."""
-        state = self._state
-        facts = {"beyond": state.beyond, "begun_after": self.begun_after}
-        if self._knew != (state.revision, state.beyond):
-            # It has lasted, and changes came meanwhile.
-            facts["began_revision"], facts["began_beyond"] = self._knew
+        knows = self._state.revision, self._state.beyond
+        facts = {"beyond": knows[1], "begun_after": self.begun_after}
+        if self._before[2:] != knows:  # It has lasted.
+            facts["began_revision"], facts["began_beyond"] = self._before[2:]
         return {name: number for name, number in facts.items() if number}
 
     def _more(self) -> dict[int, dict[str, Any]]:
