@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import signal
 from pathlib import Path
 
 import pytest
@@ -55,6 +58,30 @@ def test_a_server_that_dies_under_a_question_to_replicas_is_one_that_cannot_be_r
         with_client("127.0.0.1:1", ask, of_replicas=True)
     assert ended.value.exit_code == 3
     assert "cannot reach the API server at 127.0.0.1:1: Socket closed" in capsys.readouterr().err
+
+
+def test_a_second_interrupt_ends_a_command_without_a_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def tidies_up() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            signal.raise_signal(signal.SIGINT)
+
+    async def work(_: ApiClient) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(tidies_up())
+            await asyncio.sleep(0)
+            signal.raise_signal(signal.SIGINT)
+
+    try:
+        with_client("127.0.0.1:1", work)
+    except typer.Exit as ended:
+        code = ended.exit_code
+    gc.collect()
+    told = [line for line in caplog.messages if "with_client" in line]  # of no other test's tasks
+    assert (code, told) == (130, [])
 
 
 def test_a_server_without_its_store_is_not_one_that_cannot_be_reached(

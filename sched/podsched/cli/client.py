@@ -152,8 +152,12 @@ def with_client(
     where, options = server or DEFAULT_SERVER, client or client_options()
 
     async def run() -> T:
-        async with open_client(endpoints(server), options, traceparent=traceparent) as opened:
-            return await work(opened)
+        try:
+            async with open_client(endpoints(server), options, traceparent=traceparent) as opened:
+                return await work(opened)
+        except KeyboardInterrupt:
+            # A second Ctrl-C, in a task of ``work``: asyncio would show it as an error of this one.
+            raise asyncio.CancelledError from None
 
     try:
         return asyncio.run(run())
