@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.lib.printable import printable, printable_line
+from podsched.lib.printable import printable, printable_line, shortened
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,17 @@ def test_nothing_that_moves_the_cursor_is_left(text: str) -> None:
     shown = printable(text)
     shown.encode()
     assert not any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 for c in shown if c not in "\n\t")
+
+
+def test_a_text_of_so_many_bytes_is_left_alone() -> None:
+    assert shortened("x" * 1024, 1024) == "x" * 1024
+
+
+def test_a_longer_text_is_cut_and_ends_in_dots() -> None:
+    assert shortened("x" * 1025, 1024) == "x" * 1020 + " ..."
+
+
+def test_a_cut_does_not_split_a_character() -> None:
+    cut = shortened("x" + "ä" * 600, 1024)
+    assert len(cut.encode()) <= 1024
+    assert cut == "x" + "ä" * 509 + " ..."

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from podsched.telemetry.logs import mask_secrets, parse_modules
+from podsched.telemetry.logs import MOST_OF_A_TEXT, mask_secrets, parse_modules
 
 
 @pytest.mark.parametrize("text", ["queue", "=4", "queue=high", "queue=-1"])
@@ -33,3 +33,11 @@ def test_a_malformed_level_of_a_component_is_refused(text: str) -> None:
 )
 def test_secrets_are_masked(event: dict[str, Any], masked: dict[str, Any]) -> None:
     assert mask_secrets(None, "info", event) == masked
+
+
+def test_a_long_text_is_cut_and_its_secrets_are_masked_before() -> None:
+    text = "x" * (MOST_OF_A_TEXT - 20) + "http://user:password@host" + "x" * 1000
+    cut = mask_secrets(None, "info", {"error": text})["error"]
+    assert len(cut) == MOST_OF_A_TEXT
+    assert "pass" not in cut
+    assert cut.endswith(" ...")

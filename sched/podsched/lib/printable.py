@@ -1,4 +1,4 @@
-"""Escapes control characters in untrusted text, so that it can be shown in a terminal or a log.
+"""Makes untrusted text fit to be shown in a terminal or a log: control characters are escaped.
 
 A stored name or message may contain escape sequences that move the cursor, change the window title,
 hide preceding text, or reverse the writing direction.
@@ -24,6 +24,16 @@ def printable(text: str, keep: str = _KEPT) -> str:
 def printable_line(text: str) -> str:
     """Return the text with all control characters escaped, including newlines and tabs."""
     return printable(text, "")
+
+
+def shortened(text: str, most: int) -> str:
+    """Return the text, cut to so many bytes of UTF-8 as kube-scheduler cuts notes of events."""
+    if len(text) <= most // 4:
+        return text  # A character has four bytes at most.
+    raw = text.encode(errors="replace")
+    if len(raw) <= most:
+        return text
+    return raw[: most - 4].decode(errors="ignore") + " ..."
 
 
 def _escaped(character: str) -> str:

@@ -37,7 +37,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from podsched.api.trace_context import trace_id
-from podsched.lib.printable import printable
+from podsched.lib.printable import printable, shortened
 
 if TYPE_CHECKING:
     import structlog
@@ -51,6 +51,8 @@ LEVELS: Mapping[str, int] = {
     "error": logging.ERROR,
 }
 MASK = "***"
+#: Max bytes of a text in a log line.
+MOST_OF_A_TEXT = 64 << 10
 #: The verbosity (of klog) from which debug messages are logged, and the highest one accepted.
 DEBUG_FROM, MAX_VERBOSITY = 4, 100
 
@@ -131,12 +133,17 @@ def parse_modules(text: str) -> Modules:
 
 
 def mask_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """Mask values of secret fields and credentials in texts, and escape control characters.
+    """Mask values of secret fields and credentials, escape control characters, and cut long texts.
 
     Control characters, because texts contain what users have stored, and logs are read on
-    terminals. A structlog processor.
+    terminals; long texts, because an extender's answer may have megabytes. A structlog processor.
     """
-    return {key: MASK if _is_secret(key, value) else masked(value) for key, value in event.items()}
+    shown = {key: MASK if _is_secret(key, value) else masked(value) for key, value in event.items()}
+    # Only now: of a password that is cut, no pattern would find the rest.
+    return {
+        key: shortened(value, MOST_OF_A_TEXT) if isinstance(value, str) else value
+        for key, value in shown.items()
+    }
 
 
 def _is_secret(key: object, value: object) -> bool:

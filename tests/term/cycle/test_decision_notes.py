@@ -13,6 +13,7 @@ from podsched.framework.status import unschedulable
 from podsched.lib.event_loop import Turn
 from podsched.plugins.default_preemption import dry_run_cache
 from podsched.term.cycle.decision_notes import MOST_SAVED, SHARE, Allowance, digest
+from podsched.term.cycle.pod_reports import MESSAGE_LIMIT
 from support.engine_world import pod
 from support.term_world import TermWorld
 
@@ -113,6 +114,17 @@ async def test_the_scores_of_the_chosen_node_and_of_the_runners_up_are_told() ->
         ("n2", told[9]),
     ]
     assert all(sum(plugins.values()) == total for _, total, plugins in more["scores"])
+
+
+@pytest.mark.looptime
+async def test_a_message_is_cut_like_that_of_a_condition() -> None:
+    heard = Heard()
+    world = TermWorld(decisions=heard)
+    world.node("n1")
+    world.script.on_permit = lambda pod: PermitResult(unschedulable("x" * (1 << 20)))
+    async with world.running():
+        await world.pod_and_wait("a")
+    assert {len(message) for _, _, message, _, _ in heard.of("ended")} == {MESSAGE_LIMIT}
 
 
 def test_details_get_their_share_of_the_time_and_no_more() -> None:

@@ -18,7 +18,6 @@ from podsched.term.writes.event_recorder import (
     BUSY_BATCH,
     COUNT_UP_FOR,
     EventRecorder,
-    shorten,
 )
 from podsched.v1 import objects_pb2 as v1
 
@@ -202,20 +201,6 @@ async def test_the_buffer_drops_the_oldest_and_counts_them() -> None:
     assert world.recorder.dropped == 5
     assert len(world.new) == BUFFER
     assert world.new[0].message == "message 5"
-
-
-def test_a_note_of_1024_bytes_is_left_alone() -> None:
-    assert shorten("x" * 1024) == "x" * 1024
-
-
-def test_a_longer_note_is_cut_to_1024_bytes_with_dots() -> None:
-    assert shorten("x" * 1025) == "x" * 1020 + " ..."
-
-
-def test_a_cut_does_not_split_a_character() -> None:
-    cut = shorten("x" + "ä" * 600)
-    assert len(cut.encode()) <= 1024
-    assert cut == "x" + "ä" * 509 + " ..."
 
 
 @pytest.mark.looptime

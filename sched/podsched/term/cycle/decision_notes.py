@@ -18,6 +18,8 @@ from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.decision import Decision, ScoreDetails
 from podsched.decide.runtime.run_log import RunLog
 from podsched.framework.pods import PodClass, QueuedPodInfo
+from podsched.lib.printable import shortened
+from podsched.term.cycle.pod_reports import MESSAGE_LIMIT
 from podsched.term.state import SchedulingState
 from podsched.term.writes.bind_queue import Assignment
 
@@ -206,8 +208,8 @@ class DecisionNotes:
         """Note the end of an attempt that did not bind its pod; ``more``: fields of the record."""
         if self._sink is not None:
             now, after = self._clock(), self._sink.numbers(0)
-            facts = {**more, "ended_after": after}
-            self._sink.put(("ended", queued.info.uid, outcome, message, now, facts))
+            facts, text = {**more, "ended_after": after}, shortened(message, MESSAGE_LIMIT)
+            self._sink.put(("ended", queued.info.uid, outcome, text, now, facts))
 
 
 def digest(cls: PodClass) -> str:

@@ -9,9 +9,10 @@ from podsched.api.conditions import FALSE, POD_SCHEDULED, REASON_SCHEDULER_ERROR
 from podsched.api.objects import ObjectMeta
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.framework.pods import PodInfo
+from podsched.lib.printable import shortened
 from podsched.term.set_aside import IGNORED
 from podsched.term.state import SchedulingState
-from podsched.term.writes.event_recorder import EventRecorder, shorten
+from podsched.term.writes.event_recorder import EventRecorder
 from podsched.term.writes.pod_group_conditions import QueueCondition
 from podsched.term.writes.status_writer import StatusWriter
 from podsched.v1 import api_pb2
@@ -57,7 +58,7 @@ def status_patch(
 
     ``is_written``: whether no other patch of the status is under way.
     """
-    failure = replace(failure, message=shorten(failure.message, MESSAGE_LIMIT))
+    failure = replace(failure, message=shortened(failure.message, MESSAGE_LIMIT))
     present = condition_of(pod.pod.status, POD_SCHEDULED)
     told = None if present is None else (present.status, present.reason, present.message)
     same = is_written and told == (FALSE, failure.reason, failure.message)

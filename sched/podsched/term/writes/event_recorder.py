@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from podsched.api.kinds import KINDS
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
+from podsched.lib.printable import shortened
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
@@ -63,16 +64,6 @@ class _Seen:
     count: int
     first: float
     last: float
-
-
-def shorten(note: str, most: int = NOTE_LIMIT) -> str:
-    """Return a text cut to so many bytes, as kube-scheduler cuts notes."""
-    if len(note) <= most // 4:
-        return note  # A character has four bytes at most.
-    raw = note.encode()
-    if len(raw) <= most:
-        return note
-    return raw[: most - 4].decode(errors="ignore") + " ..."
 
 
 class EventRecorder:
@@ -122,7 +113,7 @@ class EventRecorder:
                 type_,
                 reason,
                 action,
-                shorten(message),
+                shortened(message, NOTE_LIMIT),
                 controller,
                 self._wall(),
                 related,
