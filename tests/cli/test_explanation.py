@@ -60,3 +60,14 @@ def test_one_member_is_not_in_the_plural() -> None:
     text = " ".join(" ".join(explanation_lines(answer, 0.0)).split())
     assert "1 member, 0 with a node" in text
     assert "and 1 more domain" in text and "domains" not in text
+
+
+@pytest.mark.parametrize(
+    ("errors", "says"),
+    [(0, "7.5s left of 10s; tried earlier if no other pod is ready"), (1, "7.5s left of 10s")],
+)
+def test_a_pod_that_may_leave_backoff_early_is_told_so(errors: int, says: str) -> None:
+    answer = Explanation()
+    answer.queue.queue, answer.queue.consecutive_errors = "backoff", errors
+    answer.queue.backoff_seconds, answer.queue.backoff_left_seconds = 10.0, 7.5
+    assert f"  Backoff       {says}" in explanation_lines(answer, 0.0)

@@ -185,8 +185,10 @@ def _queue(answer: Explanation, now: float) -> list[str]:
         lines += _row("Rejected by", ", ".join(dict.fromkeys(rejecting)))
     if queue.backoff_seconds and queue.queue != "active":
         left = queue.backoff_left_seconds
-        whole = f"of {queue.backoff_seconds:g}s"
-        lines += _row("Backoff", f"{left:.1f}s left {whole}" if left else f"over ({whole[3:]})")
+        whole = f"{queue.backoff_seconds:g}s"
+        # Only pods whose attempts failed with an error stay in backoff until its end.
+        early = "" if queue.consecutive_errors else "; tried earlier if no other pod is ready"
+        lines += _row("Backoff", f"{left:.1f}s left of {whole}{early}" if left else f"over ({whole})")
     lines += _ahead(queue)
     for nomination in answer.nominations:
         whose = "this pod" if nomination.own else _name(nomination.pod)

@@ -64,12 +64,6 @@ def test_more_important_pods_are_ahead() -> None:
     assert found.rank == 6
 
 
-def test_the_backoff_that_is_left_is_a_lower_bound() -> None:
-    found = estimate(steady(1), Waiting(0.0, 0, backoff=50.0), 300.0)
-    assert found is not None
-    assert found.seconds[0] == 50.0
-
-
 def test_nothing_is_told_before_a_pod_like_it_was_bound() -> None:
     waiting = past([0.0], [NAN])
     assert estimate(waiting, Waiting(0.0, 0), 10.0) is None

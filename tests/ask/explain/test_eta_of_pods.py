@@ -28,10 +28,11 @@ def spec() -> dict[str, Any]:
     return {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
 
 
-def explained(others: list[v1.Pod], *wake_events: str) -> Explanation:
+def explained(others: list[v1.Pod], *wake_events: str, backoff: float = 0.0) -> Explanation:
     waits = pod("waits", spec(), creationTimestamp=stamp(1))
     now = waits.metadata.creation_timestamp.seconds + 300.0
     answer = Explanation(wake_events=[WakeEvent(event=event) for event in wake_events])
+    answer.queue.backoff_left_seconds = backoff
     add_eta(answer, [*others, waits], make_pod_info(waits, PodClasses()), now)
     return answer
 
@@ -85,6 +86,12 @@ def test_pods_that_wait_for_no_node_are_not_ahead() -> None:
     first = explained([*others, waits]).eta.basis
     assert first[0].startswith("It is number 2 by priority and age;")
     assert explained([*others, waits, gated, ended]).eta.basis == first
+
+
+def test_a_pod_may_get_a_node_before_its_backoff_is_over() -> None:
+    """It leaves backoff early when nothing else is ready."""
+    others = [bound(number, 10 * number) for number in range(1, 31)]
+    assert explained(others, backoff=60.0).eta == explained(others).eta
 
 
 def test_nothing_is_told_of_a_pod_with_scheduling_gates() -> None:

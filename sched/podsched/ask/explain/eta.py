@@ -30,8 +30,9 @@ wait are right-censored observations, since leaving them out would make waits lo
 Meier, *Nonparametric Estimation from Incomplete Observations*, JASA 53, 1958).
 
 The interval covers both estimates; the median is that of the waits of others, if there is one. Its
-end is ``FOREVER`` if fewer than nine of ten such pods got a node. The remaining backoff is a lower
-bound. ``podsched.lab.replay.calibration`` measures for how many pods the interval is right.
+end is ``FOREVER`` if fewer than nine of ten such pods got a node. The remaining backoff is no lower
+bound: a pod leaves it early when nothing else is ready. ``podsched.lab.replay.calibration``
+measures for how many pods the interval is right.
 
 Rejected: scaling the first estimate by its errors for earlier pods (conformal prediction). It needs
 an estimate for each of them, and was right for 34 to 81 % on synthetic traces with fewer nodes.
@@ -128,11 +129,10 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The pod: the time at which it began to wait, and the seconds left of its backoff."""
+    """The pod, and the time at which it began to wait."""
 
     began: float
     priority: int
-    backoff: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def estimate_among(pasts: Sequence[Past], pod: Waiting, now: float) -> Estimate 
     waits = _waits_like(pasts, pod, now)
     if len(waits.seconds) < _ENOUGH_WAITS:
         return by_rate
-    seconds = [min(max(q, pod.backoff), FOREVER) for q in waits.quantiles(PROBABILITIES)]
+    seconds = [min(q, FOREVER) for q in waits.quantiles(PROBABILITIES)]
     low, high = min(seconds[0], by_rate.seconds[0]), max(seconds[-1], by_rate.seconds[-1])
     return replace(
         by_rate, seconds=(low, *seconds[1:-1], high), waited=len(waits.seconds), got=waits.bound
@@ -222,7 +222,7 @@ def estimate(past: Past, pod: Waiting, now: float) -> Estimate | None:
     scale = rate.seconds * counted / rate.events / (1 - _overtaking(past, pod, now, rate))
     ranks = zip(PROBABILITIES, (first, (first + last) / 2, last), strict=True)
     quantiles = (_quantile(p, max(1.0, k / rate.spread), counted + 0.5) * scale for p, k in ranks)
-    limited = tuple(max(pod.backoff, min(q, FOREVER)) for q in quantiles)
+    limited = tuple(min(q, FOREVER) for q in quantiles)
     return Estimate(limited, first, last, rate.count, rate.seconds, rate.spread)
 
 
@@ -362,7 +362,7 @@ def add_eta(answer: Explanation, pods: Iterable[v1.Pod], pod: PodInfo, now: floa
             everyone.append(row)
             if shape == own:
                 like.append(row)
-    waiting = Waiting(pod.creation_time, pod.priority, answer.queue.backoff_left_seconds)
+    waiting = Waiting(pod.creation_time, pod.priority)
     found = estimate_among([_past(like), _past(everyone)], waiting, now)
     if found is None:
         return
