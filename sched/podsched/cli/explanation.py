@@ -188,7 +188,9 @@ def _queue(answer: Explanation, now: float) -> list[str]:
         whole = f"{queue.backoff_seconds:g}s"
         # Only pods whose attempts failed with an error stay in backoff until its end.
         early = "" if queue.consecutive_errors else "; tried earlier if no other pod is ready"
-        lines += _row("Backoff", f"{left:.1f}s left of {whole}{early}" if left else f"over ({whole})")
+        lines += _row(
+            "Backoff", f"{left:.1f}s left of {whole}{early}" if left else f"over ({whole})"
+        )
     lines += _ahead(queue)
     for nomination in answer.nominations:
         whose = "this pod" if nomination.own else _name(nomination.pod)

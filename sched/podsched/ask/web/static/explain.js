@@ -50,7 +50,7 @@ function queue(standing) {
   if (!standing?.queue) return null;
   const words = [`in the ${standing.queue} queue`];
   if (standing.attempts) words.push(`tried ${standing.attempts === 1 ? "once" : `${count(standing.attempts)} times`}`);
-  if (standing.backoffLeftSeconds) words.push(`backs off for another ${age(standing.backoffLeftSeconds)}`);
+  if (standing.backoffLeftSeconds) words.push(`backs off for at most another ${age(standing.backoffLeftSeconds)}`);
   if (standing.ahead) words.push(`${counted(standing.ahead, "pod")} ahead`);
   if (standing.gatingPlugin) words.push(`kept by ${standing.gatingPlugin}`);
   return h("p", {}, `It is ${words.join(", ")}.`);
