@@ -140,7 +140,9 @@ async def test_a_pods_trace_goes_from_the_clients_call_to_running(
         "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.port}",
         "OTEL_BSP_SCHEDULE_DELAY": "200",
     }
-    options: dict[str, Any] = {"replicas": 1, "nodes": 3, "environment": environment}
+    # Processes export what is left when they end, however long that takes.
+    options: dict[str, Any] = {"replicas": 1, "nodes": 3, "grace": PATIENCE}
+    options["environment"] = environment
     async with real_cluster(tmp_path, scheduler_arguments=("--trace-ratio=0",), **options) as real:
         pods = list(copies(pod_template(), "pod", 2))
         manifest = yaml.safe_dump_all(map(to_manifest, pods))
