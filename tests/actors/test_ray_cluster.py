@@ -10,6 +10,7 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 
 from podsched.actors import ray_cluster
+from support.eventually import PATIENCE
 
 
 def test_a_first_value_is_serialized_when_joining(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,6 +45,6 @@ async def test_a_node_that_has_ended_is_noticed_though_a_new_head_has_the_port(
     monkeypatch.setattr(ray_cluster, "_is_open", AsyncMock(return_value=True))
     found = Mock(side_effect=[{cluster._raylet}, None, frozenset()])
     monkeypatch.setattr(ray_cluster, "raylet_sockets", found)
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(PATIENCE):
         await cluster._watch()
     assert found.call_count == 3

@@ -18,6 +18,7 @@ from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.tracing import Tracer
 from podsched.term.election.options import ElectionOptions
 from podsched.testing.fake_cluster import FakeCluster
+from support.eventually import PATIENCE
 
 
 class Backend:
@@ -56,7 +57,7 @@ async def test_a_replica_whose_store_does_not_answer_ends_when_asked() -> None:
     backend = Backend()
     process, replica = replica_of(backend)
     process.stop()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         assert await replica.connect() is None
     assert backend.closed
 

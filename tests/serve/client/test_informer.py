@@ -233,7 +233,7 @@ async def test_an_informer_goes_back_with_a_server_that_was_restored() -> None:
     informer = Informer(Restored(), ["Pod"])
     following = asyncio.create_task(informer.run(lambda batch: None))
     await informer.synced.wait()
-    await asyncio.wait_for(informer.wait_for_revision(20), 5)
+    await asyncio.wait_for(informer.wait_for_revision(20), PATIENCE)
     assert informer.revision == 4
     following.cancel()
 

@@ -13,6 +13,7 @@ from podsched.serve.client.bidi_stream import BidiStream
 from podsched.serve.client.pod_stream import PodStream
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import pod
+from support.eventually import PATIENCE
 
 
 class Call:
@@ -111,7 +112,7 @@ async def test_an_answer_that_cannot_be_decoded_leaves_no_one_waiting() -> None:
     answer = await stream.submit(pod("a"))
     call.answers.put_nowait(b"\xff")
     with pytest.raises(errors.OutcomeUnknown):
-        await asyncio.wait_for(answer, 10)
+        await asyncio.wait_for(answer, PATIENCE)
     with pytest.raises(errors.Unreadable):
         await stream.close()
 
@@ -160,7 +161,7 @@ async def test_a_cancelled_write_breaks_the_stream_for_all_its_pods() -> None:
     with pytest.raises(asyncio.CancelledError):
         await sending
     with pytest.raises(errors.Unavailable):
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, PATIENCE)
     with pytest.raises(errors.Unavailable):
         await stream.close()
 
@@ -179,7 +180,7 @@ async def test_a_pod_after_the_server_has_ended_the_stream_is_not_waited_for() -
     await asyncio.wait([stream._answers])
     answer = await stream.submit(pod("a"))
     with pytest.raises(errors.OutcomeUnknown):
-        await asyncio.wait_for(answer, 10)
+        await asyncio.wait_for(answer, PATIENCE)
 
 
 async def test_who_is_cancelled_while_the_stream_ends_cancels_no_one_else() -> None:
@@ -210,5 +211,5 @@ async def test_answers_still_come_when_closing_is_cancelled() -> None:
     with pytest.raises(asyncio.CancelledError):
         await closing
     call.answer(0)
-    assert (await asyncio.wait_for(answer, 10)).code == 0
+    assert (await asyncio.wait_for(answer, PATIENCE)).code == 0
     stream.cancel()

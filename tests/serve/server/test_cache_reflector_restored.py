@@ -16,7 +16,7 @@ from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import binding, pod
 from support.api_world import World
-from support.eventually import eventually
+from support.eventually import PATIENCE, eventually
 
 PODS = v1.ListRequest(kind="Pod")
 
@@ -72,7 +72,7 @@ async def test_watchers_are_told_to_list_again(world: World) -> None:
     await asyncio.sleep(0.01)
     await lose(world)
     with pytest.raises(ApiError) as caught:
-        await asyncio.wait_for(watching, 5)
+        await asyncio.wait_for(watching, PATIENCE)
     assert caught.value.reason == "COMPACTED"
 
 
@@ -104,7 +104,7 @@ async def test_who_waits_for_a_revision_of_the_lost_history_waits_no_longer(worl
         world.core.cache.progress.wait_for(world.core.cache.revision + 1000)
     )
     await lose(world)
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, PATIENCE)
 
 
 async def test_a_list_goes_on_anew_if_the_store_is_restored_between_its_pages(

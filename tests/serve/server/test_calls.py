@@ -42,7 +42,7 @@ from podsched.serve.server.pipeline import Pipeline
 from podsched.serve.server.server import reflection_handlers
 from podsched.telemetry.tracing import NO_SPAN, Span
 from podsched.v1.api_pb2 import GetRequest
-from support.eventually import eventually
+from support.eventually import PATIENCE, eventually
 
 REQUEST = GetRequest(kind="Pod", name="web").SerializeToString()
 
@@ -491,7 +491,7 @@ async def test_a_client_has_only_so_many_streams_that_it_may_send_on(
     await eventually("two are open", lambda: [each.written for each in contexts], [[b""]] * 2)
     further = Context()
     with pytest.raises(Aborted):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await handler(silent(), further)
     assert further.ended is not None and "2 streams of requests open" in further.ended[1]
     streams[0].cancel()

@@ -211,7 +211,7 @@ async def test_a_replica_whose_first_message_comes_while_the_server_drains_is_se
     await asyncio.sleep(0)
     replicas.close()
     drains.set()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PATIENCE):
         with pytest.raises(ApiError, match="shutting down"):
             await reading
 

@@ -14,6 +14,7 @@ from podsched.serve.server.errors import ApiError
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import pod
 from support.api_world import World
+from support.eventually import PATIENCE
 from support.lost_errors import no_lost_errors
 
 
@@ -54,7 +55,7 @@ async def test_each_pod_is_answered_in_order_and_a_bad_one_ends_nothing(world: W
 
 async def test_a_request_that_is_too_large_is_refused_and_not_kept(world: World) -> None:
     large, buffer = b"x" * (8 << 20), submission._Buffer()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await buffer.fill(sent([large]))
     assert [len(kept) < 2 << 20 for kept in await buffer.take()] == [True]
     found = await results(world, sent([large, request("a")]))
@@ -134,5 +135,5 @@ async def test_a_stream_that_has_just_begun_ends_when_the_server_closes(world: W
     first = asyncio.create_task(anext(world.core.submission.submit(forever([]))))
     await asyncio.sleep(0)
     world.core.submission.close()
-    done, _ = await asyncio.wait([first], timeout=1)
+    done, _ = await asyncio.wait([first], timeout=PATIENCE)
     assert done and isinstance(first.exception(), ApiError)

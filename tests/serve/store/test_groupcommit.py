@@ -22,6 +22,7 @@ from podsched.serve.store.groupcommit import (
     Pace,
 )
 from podsched.serve.store.protocol import Compare, Delete, Put, Write, WriteResult
+from support.eventually import PATIENCE
 
 
 def write(written: str = "", compared: str = "") -> Write:
@@ -261,7 +262,7 @@ async def test_closing_while_a_refused_group_is_halved_leaves_no_caller_waiting(
     waiting = driver.submit([write("a"), write("b")])
     await halved.wait()
     await driver.close()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PATIENCE):
         assert [type(o) for o in await waiting] == [MaybeApplied, MaybeApplied]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from podsched.serve.store.endpoints import Endpoints
 from podsched.serve.store.etcd import EtcdOptions
+from support.eventually import PATIENCE
 
 
 async def test_a_member_that_does_not_answer_holds_up_no_search_for_the_leader(
@@ -21,5 +22,5 @@ async def test_a_member_that_does_not_answer_holds_up_no_search_for_the_leader(
         return index == 2
 
     monkeypatch.setattr(endpoints.leader, "_leads", leads)
-    assert await asyncio.wait_for(endpoints.leader.find(), timeout=10)
+    assert await asyncio.wait_for(endpoints.leader.find(), timeout=PATIENCE)
     assert endpoints.members.endpoint == "leader:1"

@@ -25,6 +25,7 @@ from podsched.telemetry.health import HealthChecks
 from support.access_world import binding_of, identity
 from support.api_objects import pod
 from support.api_world import World
+from support.eventually import PATIENCE
 from support.kube_client import KubeClient
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -154,7 +155,7 @@ async def test_who_does_not_read_large_answers_does_not_keep_others_out(world: W
     ]
     for _ in calls:
         await begun.acquire()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await handler.handle(request_of("bob", f"{PODS}/p0"), read)
     assert [answer.status for answer in answers] == [200]
     unread.set()

@@ -13,7 +13,7 @@ from podsched.v1.api_pb2 import DeleteRequest
 from support.access_world import binding_of
 from support.api_objects import pod
 from support.api_world import World
-from support.eventually import eventually
+from support.eventually import PATIENCE, eventually
 from support.kube_client import KubeClient
 from support.service_accounts import LONG, Accounts
 
@@ -72,7 +72,7 @@ async def test_a_watch_ends_once_the_pod_of_its_token_is_gone(accounts: Accounts
     await eventually("the watch", lambda: watcher.watching, 1)
     request = DeleteRequest(kind="Pod", namespace="default", name="web-1", grace_period_seconds=0)
     await accounts.world.core.deleter.delete(request)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         ended = (await watching).events[-1]
     assert (ended["type"], ended["object"]["code"]) == ("ERROR", 401)
 
