@@ -133,7 +133,9 @@ class Channels:
     def _channel(self, endpoint: str) -> grpc.aio.Channel:
         channel = self._channels.get(endpoint)
         if channel is None:
-            channel = self._channels[endpoint] = _open(endpoint, self._options, self._files)
+            limit = _to_connect(self._options, len(self.endpoints))
+            channel = _open(endpoint, self._options, self._files, limit)
+            self._channels[endpoint] = channel
         return channel
 
     def leave(self, endpoint: str) -> None:
@@ -182,16 +184,24 @@ class Channels:
             await channel.close()
 
 
+def _to_connect(options: ClientOptions, servers: int) -> float:
+    """Return the seconds for an attempt to connect.
+
+    A busy server answers new connections late. A client that does not wait for servers asks each
+    once, so its calls would fail then.
+    """
+    return 1.0 if options.wait_for_server else max(1.0, options.timeout / (2 * servers))
+
+
 def _open(
-    endpoint: str, options: ClientOptions, files: CertificateFiles | None
+    endpoint: str, options: ClientOptions, files: CertificateFiles | None, to_connect: float
 ) -> grpc.aio.Channel:
     settings: list[tuple[str, Any]] = [
         ("grpc.max_receive_message_length", options.max_message_bytes),
         ("grpc.max_send_message_length", -1),
         ("grpc.initial_reconnect_backoff_ms", 100),
-        # gRPC also uses this as the min time for an attempt to connect. With 100 ms, commands
-        # failed at a busy server, whose event loop answers new connections late.
-        ("grpc.min_reconnect_backoff_ms", 1000),
+        # gRPC also uses this as the min time for an attempt to connect.
+        ("grpc.min_reconnect_backoff_ms", round(1000 * to_connect)),
         ("grpc.max_reconnect_backoff_ms", 2000),
         ("grpc.keepalive_time_ms", 10_000),
         ("grpc.keepalive_timeout_ms", 5_000),
