@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import sys
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from typing import Any
 from unittest.mock import patch
 
+from podsched.cli import client
 from podsched.cli.main import main
+from podsched.serve.client.channels import ClientOptions
 from support.eventually import PATIENCE, eventually_blocking
 
 
@@ -28,7 +31,10 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Runs commands, with ``--server`` if there is one."""
+    """Runs commands, with ``--server`` if there is one.
+
+    Its answers are waited for as long as a busy machine takes.
+    """
 
     server: str = ""
 
@@ -40,6 +46,7 @@ class Commands:
         words = [*arguments[:end], *server, *arguments[end:]]
         out, err, typed = io.StringIO(), io.StringIO(), stdin.encode(errors="surrogateescape")
         with (
+            _patience() if self.server else nullcontext(),
             redirect_stdout(out),
             redirect_stderr(err),
             patch.object(sys, "argv", ["sched", *words]),
@@ -73,3 +80,14 @@ class Commands:
             error.add_note(said)
             raise
         return said
+
+
+def _patience() -> Any:
+    """Lengthen the timeout of calls, unless a test has chosen another than the default."""
+    options, default = client.client_options, ClientOptions().timeout
+
+    def patient(*given: ClientOptions) -> ClientOptions:
+        found = options(*given)
+        return replace(found, timeout=PATIENCE) if found.timeout == default else found
+
+    return patch.object(client, "client_options", patient)
