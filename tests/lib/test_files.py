@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,16 @@ def test_a_file_is_read_up_to_the_bound(tmp_path: Path) -> None:
     assert read_file(file, 100) == b"x" * 100
     with pytest.raises(FileTooLarge, match="more than"):
         read_file(file, 99)
+
+
+def test_a_small_file_takes_little_memory_whatever_the_bound(tmp_path: Path) -> None:
+    file = tmp_path / "small"
+    file.write_bytes(b"x" * 1000)
+    tracemalloc.start()
+    read_file(file, 1 << 30)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 << 20
 
 
 def test_a_directory_is_an_error_that_names_it(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from typing import BinaryIO
 
 #: Seconds to wait for a writer of a named pipe.
 PIPE_TIMEOUT = 10.0
+#: Bytes that are read at once of a file whose size is not known.
+_PART = 1 << 20
 
 
 def write_private(path: Path, text: str) -> None:
@@ -78,7 +80,13 @@ def read_file(path: Path, most: int) -> bytes:
         OSError: it cannot be read.
     """
     with open_file(path) as stream:
-        content = stream.read(most + 1)
-    if len(content) > most:
+        # ``read`` reserves as much memory as it is asked for.
+        parts = [stream.read(min(most, os.fstat(stream.fileno()).st_size) + 1)]
+        left = most + 1 - len(parts[0])
+        # A pipe has no size, and a file may grow.
+        while left and (part := stream.read(min(_PART, left))):
+            parts.append(part)
+            left -= len(part)
+    if not left:
         raise FileTooLarge(errno.EFBIG, f"more than {most >> 20} MiB", path)
-    return content
+    return b"".join(parts)

@@ -70,6 +70,23 @@ def test_a_changed_bit_of_the_content_is_noticed_or_changes_nothing(place: int, 
         assert replace(found, data=bytes(data)).content() == found.content()
 
 
+@given(st.integers(0, 10_000), st.integers(0, 7))
+def test_a_frame_with_a_changed_bit_in_its_index_is_left_out(place: int, bit: int) -> None:
+    damaged = bytearray(frame(*range(20)))
+    (found,) = frames_in(damaged)
+    index = found.size - len(found.data)
+    damaged[place % index] ^= 1 << bit
+    assert found not in list(frames_in(damaged + frame(1)))
+    assert all(other.content() == [[1, "default", "b"]] for other in frames_in(damaged + frame(1)))
+
+
+def test_an_index_without_a_checksum_is_read_as_earlier_versions_wrote_it() -> None:
+    former = bytearray(frame(1))
+    former[13:16] = bytes(3)
+    (found,) = frames_in(former)
+    assert found.content() == [[1, "default", "b"]]
+
+
 def test_a_frame_that_claims_to_be_huge_once_it_is_unpacked_is_refused_by_its_head() -> None:
     bomb = zstandard.ZstdCompressor(write_content_size=True).compress(bytes(MAX_PLAIN + 1))
     (found,) = frames_in(frame(1))

@@ -123,7 +123,7 @@ def test_the_part_of_a_segment_that_cannot_be_read_is_told(tmp_path: Path) -> No
     path.write_bytes(content[: len(FIRST)] + b"x" + content[len(FIRST) + 1 :])
     told: list[str] = []
     assert [len(segment) for segment in read_segments(tmp_path, told.append)] == [1]
-    assert told == [f"{path.name}: its last {2 * FRAME} bytes cannot be read"]
+    assert told == [f"{path.name}: {2 * FRAME} of its bytes cannot be read"]
 
 
 def test_a_directory_that_cannot_be_made_is_refused_with_its_name(tmp_path: Path) -> None:

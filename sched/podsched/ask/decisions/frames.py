@@ -3,8 +3,9 @@
     skippable zstd frame    zstd frame                       skippable zstd frame  zstd frame ...
     +--------------------+  +-----------------------------+
     | "PSD1" kind        |  | [[1,"default","web-0",...], |
-    | size of the data   |  |  [2,"default","web-1",...]] |
-    | rows               |  +-----------------------------+
+    | its own checksum   |  |  [2,"default","web-1",...]] |
+    | size of the data   |  +-----------------------------+
+    | rows               |
     | times              |
     | one CRC-32 per pod |
     +--------------------+
@@ -33,7 +34,9 @@ import zstandard
 SKIPPABLE = 0x184D2A5D
 _MARK = b"PSD1"
 _HEAD = struct.Struct("<II")
-_INDEX = struct.Struct("<4sB3xIIdd")
+_INDEX = struct.Struct("<4sB3sIIdd")
+#: The place of the index's checksum, and what is there in logs of versions that wrote none.
+_CHECKED, _UNCHECKED = slice(5, 8), bytes(3)
 #: Max bytes of a frame, compressed or not (a thousand rows); a larger one counts as garbage.
 MAX_FRAME = 64 << 20
 MAX_PLAIN = 32 << 20
@@ -111,21 +114,34 @@ class FrameWriter:
         self, kind: FrameKind, content: Any, rows: int, times: tuple[float, float], pods: bytes
     ) -> bytes:
         data = self._compressor.compress(orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE))
-        index = _INDEX.pack(_MARK, kind, len(data), rows, *times) + pods
+        index = bytearray(_INDEX.pack(_MARK, kind, _UNCHECKED, len(data), rows, *times) + pods)
+        index[_CHECKED] = _checksum(index)
         return _HEAD.pack(SKIPPABLE, len(index)) + index + data
 
 
+def _checksum(index: bytes | bytearray) -> bytes:
+    """Return the checksum of an index, its own place left out; it is not ``_UNCHECKED``."""
+    crc = zlib.crc32(index[_CHECKED.stop :], zlib.crc32(index[: _CHECKED.start]))
+    return (crc & 0xFFFFFF or 1).to_bytes(3, "little")
+
+
 def frames_in(data: bytes | memoryview) -> Iterator[Frame]:
-    """Yield the frames of a file up to its end, or to the first that is incomplete or foreign."""
+    """Yield the frames of a file up to its end, or to the first that is incomplete or foreign.
+
+    A frame whose index was changed is left out: what it says of the content may be wrong.
+    """
     view, at = memoryview(data), 0
     while at + _HEAD.size + _INDEX.size <= len(view):
         magic, length = _HEAD.unpack_from(view, at)
         start = at + _HEAD.size
         if magic != SKIPPABLE or not _INDEX.size <= length <= MAX_FRAME:
             return
-        mark, kind, size, rows, began, ended = _INDEX.unpack_from(view, start)
+        mark, kind, checksum, size, rows, began, ended = _INDEX.unpack_from(view, start)
         at = start + length + size
-        if mark != _MARK or kind not in (0, 1) or size > MAX_FRAME or at > len(view):
+        if mark != _MARK or size > MAX_FRAME or at > len(view):
             return
-        pods = bytes(view[start + _INDEX.size : start + length])
-        yield Frame(FrameKind(kind), rows, began, ended, pods, bytes(view[start + length : at]))
+        index = bytes(view[start : start + length])
+        if kind not in (0, 1) or checksum not in (_UNCHECKED, _checksum(index)):
+            continue
+        pods, data = index[_INDEX.size :], bytes(view[start + length : at])
+        yield Frame(FrameKind(kind), rows, began, ended, pods, data)

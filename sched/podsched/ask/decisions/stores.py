@@ -163,7 +163,7 @@ def read_segments(
 ) -> Iterator[list[Frame]]:
     """Yield the frames of each segment of a directory, the newest segment first.
 
-    garbled: called for each segment that has more after what can be read.
+    garbled: called for each segment that has more than what can be read.
 
     Raises OSError: FileTooLarge for a segment of more than MAX_SEGMENT bytes.
     """
@@ -173,7 +173,7 @@ def read_segments(
             data = read_file(path, MAX_SEGMENT)
             frames = list(frames_in(data))
             if left := len(data) - sum(frame.size for frame in frames):
-                garbled(f"{path.name}: its last {left:,} bytes cannot be read")
+                garbled(f"{path.name}: {left:,} of its bytes cannot be read")
             yield frames
 
 
