@@ -156,27 +156,6 @@ class Creator:
         )
         return only_entry(outcomes)
 
-    async def _dry_run(
-        self, messages: Iterable[AnyObject | ApiError], of_kubernetes: bool
-    ) -> list[Outcome]:
-        """Return the outcomes of creating objects, without storing them."""
-        outcomes: list[Outcome] = []
-        batch = _Batch(self._sources, self._expiry)
-        for message in messages:
-            try:
-                if isinstance(message, ApiError):
-                    raise message
-                await self._check(message, batch)
-                new = self._admitted(message, 0, of_kubernetes)
-                await self._quotas.check(new)
-            except ApiError as error:
-                outcomes.append(error)
-                continue
-            if new.kind is NAMESPACE:
-                batch.namespaces.add(new.key)
-            outcomes.append(Entry(new.kind, new.key, new.value, 0, 0))
-        return outcomes
-
     async def create_many(
         self,
         messages: Iterable[AnyObject | ApiError],
@@ -190,14 +169,14 @@ class Creator:
         ``messages`` is consumed in one pass, and each message is released once serialized. An error
         in place of a message becomes its outcome.
         """
-        if dry_run:
-            return await self._dry_run(messages, of_kubernetes)
         outcomes: list[Outcome | None] = []
         items: list[_Item] = []
         batch = _Batch(self._sources, self._expiry)
         work = Work()
         for index, message in enumerate(messages):
-            found = await self._admitted_or_error(index, message, batch, of_kubernetes)
+            found = await self._admitted_or_error(
+                index, message, batch, of_kubernetes=of_kubernetes, dry_run=dry_run
+            )
             if isinstance(found, ApiError):
                 outcomes.append(found)
             else:
@@ -206,11 +185,15 @@ class Creator:
             if work.turn_is_over:
                 await work.give_way()
         work.end()
-        await self._namespaces.create_missing((item.new for item in items), batch.namespaces)
-        items = _with_room(self._expiry, items)
-        await self._store(items, outcomes, fence)
-        await self._sources.settle(outcomes)
-        await self._tell_of_no_controller(outcomes)
+        if dry_run:
+            for item in items:
+                outcomes[item.place] = Entry(item.new.kind, item.new.key, item.new.value, 0, 0)
+        else:
+            await self._namespaces.create_missing((item.new for item in items), batch.namespaces)
+            items = _with_room(self._expiry, items)
+            await self._store(items, outcomes, fence)
+            await self._sources.settle(outcomes)
+            await self._tell_of_no_controller(outcomes)
         return [outcome for outcome in outcomes if outcome is not None]
 
     async def _tell_of_no_controller(self, outcomes: Iterable[Outcome | None]) -> None:
@@ -254,7 +237,13 @@ class Creator:
             items = retries
 
     async def _admitted_or_error(
-        self, index: int, message: AnyObject | ApiError, batch: _Batch, of_kubernetes: bool
+        self,
+        index: int,
+        message: AnyObject | ApiError,
+        batch: _Batch,
+        *,
+        of_kubernetes: bool,
+        dry_run: bool,
     ) -> _Item | ApiError:
         """Check and admit one object of a batch; return its write, or the error as its outcome."""
         if isinstance(message, ApiError):
@@ -262,10 +251,12 @@ class Creator:
         try:
             await self._check(message, batch)
             lease = 0
-            if isinstance(message, Event):
+            if isinstance(message, Event) and not dry_run:
                 self._event_rates.admit(message)
                 lease = await batch.lease()
             new = self._admitted(message, lease, of_kubernetes)
+            if dry_run:
+                await self._quotas.check(new)
         except ApiError as error:
             return error
         if new.kind is NAMESPACE:
