@@ -173,14 +173,12 @@ class PodOperations:
             return Mutation(POD, _key(request.namespace, request.name), self._eviction(request))
 
         planned = [errors.attempted(plan_of, request) for request in requests]
-        mutations = [plan for plan in planned if isinstance(plan, Mutation)]
-        done = iter(await self._storage.mutate(mutations, fence, dry_run=dry_run))
+        known = [plan for plan in planned if plan is not None]
+        done = iter(await self._storage.mutate_planned(known, fence, dry_run=dry_run))
         outcomes: list[Outcome] = []
         for plan, request in zip(planned, requests, strict=True):
-            if isinstance(plan, Mutation):
+            if plan is not None:
                 outcomes.append(next(done))
-            elif plan is not None:
-                outcomes.append(plan)
             else:
                 eviction = self._evict_within_budget(request, fence, dry_run=dry_run)
                 outcomes.append(await errors.awaited(eviction))
