@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -83,17 +83,15 @@ class Agent:
         *,
         metrics: AgentMetrics,
         tracer: Tracer = DISABLED,
-        now: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
         self._settings = settings
         self._metrics = metrics
-        self._now = now
         self._given = [*nodes_of_settings(settings), *nodes]
         self._names = {node.metadata.name for node in self._given}
         volume_kinds = VOLUME_KINDS if settings.volume_controller else ()
         self._informer = Informer(client, ["ResourceSlice", "Node", "Pod", *volume_kinds])
-        self._timers = Timers(now)
+        self._timers = Timers(time.time)
         retry = partial(self._timers.try_later, "Node")
         self._devices = DevicePublisher(client, self._informer, retry)
         self._volumes: VolumeController | None = None
@@ -102,7 +100,7 @@ class Agent:
                 client, self._informer, provisioners=settings.provisioners
             )
         self._heartbeats = Heartbeats(
-            client, self._informer, settings.heartbeat_period, now, metrics
+            client, self._informer, settings.heartbeat_period, time.time, metrics
         )
         self._simulated: dict[str, bool] = {}
         """The simulated nodes, and whether they are silent."""
@@ -118,7 +116,7 @@ class Agent:
 
         Raises ``AgentError`` if a node is rejected.
         """
-        await _register(self._client, self._given, self._now)
+        await _register(self._client, self._given)
         runs: dict[str, Coroutine[Any, Any, None]] = {
             "agent informer": self._informer.run(self._handle),
             **self._heartbeats.runs(),
@@ -201,7 +199,7 @@ class Agent:
         self._repair(node, resumed=bool(was_silent))
 
     def _repair(self, node: Node, *, resumed: bool = False) -> None:
-        if patch := repair(node, self._now(), resumed=resumed):
+        if patch := repair(node, time.time(), resumed=resumed):
             self._node_patches.put(node.metadata.name, object_patch(node, patch))
 
     def _publish(self, node: str) -> None:
@@ -226,14 +224,14 @@ class Agent:
         self._metrics.nodes.set(len(self._simulated))
 
 
-async def _register(client: ApiClient, nodes: Sequence[Node], now: Callable[[], float]) -> None:
+async def _register(client: ApiClient, nodes: Sequence[Node]) -> None:
     """Create the nodes that do not exist; wait while the API or its store does not answer.
 
     Raises AgentError if a node is rejected.
     """
 
     async def send(batch: Sequence[Node]) -> Sequence[v1.BatchResult]:
-        results = await client.create_many([registration(node, now()) for node in batch])
+        results = await client.create_many([registration(node, time.time()) for node in batch])
         for node, failed in zip(batch, map(errors.of_result, results), strict=True):
             if failed is None or isinstance(failed, AlreadyExists):
                 continue

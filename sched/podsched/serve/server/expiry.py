@@ -41,19 +41,11 @@ KEPT: Final = 4096
 class EventExpiry:
     """Provides leases for new events, and removes the oldest beyond a maximum number."""
 
-    def __init__(
-        self,
-        store: Store,
-        cache: WatchCache,
-        settings: ServerSettings,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, store: Store, cache: WatchCache, settings: ServerSettings) -> None:
         self._store = store
         self._cache = cache
         self._ttl = settings.event_ttl_seconds
         self._most = settings.max_events
-        self._clock = clock
         self._lease = 0
         self._granted = 0.0
         self._granting = asyncio.Lock()
@@ -64,13 +56,13 @@ class EventExpiry:
         """Return the lease for an event written now, granting one if needed. Raises ApiError."""
         # One grant at a time, else each event of a burst would get a lease of its own.
         async with self._granting:
-            if not self._lease or self._clock() - self._granted > self._ttl / _BUCKETS:
+            if not self._lease or time.monotonic() - self._granted > self._ttl / _BUCKETS:
                 life = int(self._ttl + self._ttl / _BUCKETS) + 1
                 try:
                     granted = await self._store.lease_grant(life)
                 except StoreError as error:
                     raise errors.of_store(error) from error
-                self._lease, self._granted = granted.id, self._clock()
+                self._lease, self._granted = granted.id, time.monotonic()
             return self._lease
 
     def forget_lease(self, lease: int) -> None:

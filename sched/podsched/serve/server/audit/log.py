@@ -16,7 +16,6 @@ import queue
 import re
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,10 +64,9 @@ class _Waiting(NamedTuple):
 class AuditLog:
     """The audit log of a server."""
 
-    def __init__(self, settings: AuditSettings, *, now: Callable[[], float] = time.time) -> None:
-        """Open the file. Raises OSError if it cannot be written; now: Unix seconds."""
+    def __init__(self, settings: AuditSettings) -> None:
+        """Open the file. Raises OSError if it cannot be written."""
         self._settings = settings
-        self._now = now
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._waiting_bytes = 0
         self._lock = threading.Lock()
@@ -157,7 +155,7 @@ class AuditLog:
         if self._file is not None:
             self._file.close()
             self._file = None
-        stamp = datetime.fromtimestamp(self._now(), UTC).strftime(_STAMP)
+        stamp = datetime.now(UTC).strftime(_STAMP)
         path.rename(path.with_name(path.name + stamp))
         self._file = self._open()
         self._remove_old()
@@ -173,7 +171,7 @@ class AuditLog:
         # The names sort by time.
         spare = backups[: -settings.max_backups] if settings.max_backups else []
         if settings.max_days:
-            before = self._now() - settings.max_days * _DAY
+            before = time.time() - settings.max_days * _DAY
             spare += [backup for backup in backups if backup.stat().st_mtime < before]
         for backup in spare:
             backup.unlink(missing_ok=True)
