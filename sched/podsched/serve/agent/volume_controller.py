@@ -145,7 +145,7 @@ class VolumeController:
             yield decisions.sync_claim, key
         for name in with_volumes:
             for key in list(self._index.unbound.of(name)):
-                if not decisions.has_available(name):
+                if not decisions.available_of(name):
                     break
                 if key not in claims:
                     yield decisions.sync_claim, key

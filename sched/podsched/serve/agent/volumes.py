@@ -189,7 +189,7 @@ class Round:
         except SelectorError:
             return None
         anything = not claim.spec.HasField("selector")
-        available = self._available_of(claim.spec.storage_class_name)
+        available = self.available_of(claim.spec.storage_class_name)
         for place in range(bisect_left(available, (_wanted(claim), "")), len(available)):
             name = available[place][1]
             volume = self.view.volumes.get(name)
@@ -200,12 +200,8 @@ class Round:
                 return volume
         return None
 
-    def has_available(self, class_name: str) -> bool:
-        """Return whether a class has an available volume that this round has not assigned."""
-        return bool(self._available_of(class_name))
-
-    def _available_of(self, class_name: str) -> list[tuple[int, str]]:
-        """Return the available volumes of a class, sorted by size."""
+    def available_of(self, class_name: str) -> list[tuple[int, str]]:
+        """Return the available volumes of a class that this round leaves, sorted by size."""
         found = self._available.get(class_name)
         if found is None:
             sizes = self.view.index.available.of(class_name)
