@@ -23,11 +23,9 @@ from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from podsched.lib.tasks import until_first_ends
-from podsched.serve.server.kubelets.addresses import Endpoint
 from podsched.serve.server.kubelets.client import (
     ANSWER_SECONDS,
     Headers,
-    KubeletClient,
     KubeletError,
 )
 from podsched.serve.server.kubelets.relay import IDLE_SECONDS, PIECE
@@ -42,21 +40,14 @@ _MESSAGE: Final = 32 << 10
 
 @dataclass(frozen=True, slots=True)
 class PodPort:
-    """A port in a pod. target: the kubelet's path and query for it; tls: speak HTTPS to it."""
+    """A port in a pod; tls: speak HTTPS to it."""
 
-    endpoint: Endpoint
     pod: str
     port: int
-    target: str
     tls: bool
 
     def __str__(self) -> str:
         return f"port {self.port} of pod {self.pod}"
-
-
-async def open_port(kubelets: KubeletClient, port: PodPort) -> PodConnection:
-    """Connect to a port of a pod; ``close`` the connection. Raises KubeletError."""
-    return PodConnection(port, await kubelets.channels(port.endpoint, port.target, PROTOCOL))
 
 
 class PodConnection:

@@ -33,7 +33,7 @@ from podsched.serve.server.core import ServerCore
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.kubelets.addresses import Endpoint, NoAddress, kubelet_port
 from podsched.serve.server.kubelets.client import Headers, KubeletClient, KubeletError
-from podsched.serve.server.kubelets.forwarding import PodPort, open_port
+from podsched.serve.server.kubelets.forwarding import PROTOCOL, PodConnection, PodPort
 from podsched.serve.server.rest.failures import bad_request
 from podsched.serve.server.rest.kubelet_lookup import (
     LONGEST_ANSWER,
@@ -148,8 +148,9 @@ class Proxying:
             )
         endpoint = await self._lookup.of_pod(pod)
         path = f"/portForward/{quote(namespace, safe='')}/{quote(name, safe='')}?port={port}"
-        where = PodPort(endpoint, name, port, path, tls)
-        connection = await open_port(self._kubelets, where)
+        where = PodPort(name, port, tls)
+        channels = await self._kubelets.channels(endpoint, path, PROTOCOL)
+        connection = PodConnection(where, channels)
         held.callback(connection.close)
         response = await connection.request(
             request.method, proxied(request.target), _headers(request), request.body or None
