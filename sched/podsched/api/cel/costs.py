@@ -79,13 +79,8 @@ def scaled(size: int, factor: float) -> int:
     return _MOST if product >= 2.0**64 else math.ceil(product)
 
 
-def rule_of(function: str, overloads: tuple[str, ...]) -> Rule:
-    """Return what a call costs when evaluated, where it may mean any of the overloads."""
-    return rule_of_overload(function, overloads[0] if len(overloads) == 1 else "")
-
-
-def rule_of_overload(function: str, overload: str) -> Rule:
-    """Return what a call of one overload costs, for the estimate."""
+def rule_of(function: str, overload: str) -> Rule:
+    """Return what a call of an overload costs; "": of one that only the evaluation chooses."""
     return _BY_OVERLOAD.get(overload) or _BY_NAME.get(function, _CONSTANT)
 
 

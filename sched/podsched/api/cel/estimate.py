@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from podsched.api.cel.costs import ONE, UNKNOWN, Argument, Size, capped, rule_of_overload
+from podsched.api.cel.costs import ONE, UNKNOWN, Argument, Size, capped, rule_of
 from podsched.api.cel.sizes import Declared, Entries, Known, Sizes
 from podsched.api.cel.tree import (
     ACCUMULATOR,
@@ -104,7 +104,7 @@ class Estimator:
         if (overload.startswith("_+_(") and "list" in overload) or overload in _ADDED_TEXTS:
             one, other = map(self._sizes.entries, node.arguments)
             self._sizes.note(node, entries=one.union(other) if one else None)
-        cost, size = rule_of_overload(node.function, overload).estimate(arguments)
+        cost, size = rule_of(node.function, overload).estimate(arguments)
         return capped(total + cost), size
 
     def _argument(self, node: Node) -> Argument:

@@ -541,7 +541,8 @@ class _Calling:
         # As cel-go plans it: a call of several functions evaluates its arguments in turn, and costs
         # nothing if one fails.
         self.in_turn = (not function.shared and not known) or function.name == "format"
-        self.cost = rule_of(function.name, node.overloads).actual
+        overload = node.overloads[0] if len(node.overloads) == 1 else ""
+        self.cost = rule_of(function.name, overload).actual
         self._by_types: dict[tuple[type, ...], Overload] = {}
 
     def apply(self, state: State, arguments: tuple[Any, ...]) -> Any:
