@@ -22,14 +22,10 @@ def is_huge_page(name: str) -> bool:
     return name.startswith(resources.HUGE_PAGES_PREFIX)
 
 
-def is_native(name: str) -> bool:
-    """Whether the resource belongs to Kubernetes itself."""
-    return "/" not in name or "kubernetes.io/" in name
-
-
 def may_overcommit(name: str) -> bool:
     """Whether a container's limit of the resource may be above its request."""
-    return is_native(name) and not is_huge_page(name)
+    is_native = "/" not in name or "kubernetes.io/" in name
+    return is_native and not is_huge_page(name)
 
 
 def parse_or_report(at: Place, text: str) -> Fraction | None:

@@ -64,7 +64,9 @@ def _answer(request: Request, segments: Sequence[str]) -> Answer | None:
     if segments == ["api"]:
         if form_of(accept, Form.DISCOVERY) is Form.DISCOVERY:
             return Answer(_aggregated([""]), content_type=_AGGREGATED)
-        return Answer(encode(_core_versions(request)))
+        address = {"clientCIDR": "0.0.0.0/0", "serverAddress": request.headers.get("host", "")}
+        versions = {"versions": ["v1"], "serverAddressByClientCIDRs": [address]}
+        return Answer(encode({"kind": "APIVersions", **versions}))
     if segments == ["apis"]:
         if form_of(accept, Form.DISCOVERY) is Form.DISCOVERY:
             return Answer(_aggregated(ALL_GROUPS), content_type=_AGGREGATED)
@@ -79,11 +81,6 @@ def _answer(request: Request, segments: Sequence[str]) -> Answer | None:
         if len(segments) == 3:
             return _resources(segments[1], segments[2])
     return None
-
-
-def _core_versions(request: Request) -> dict[str, Any]:
-    address = {"clientCIDR": "0.0.0.0/0", "serverAddress": request.headers.get("host", "")}
-    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [address]}
 
 
 class _Listed(NamedTuple):
