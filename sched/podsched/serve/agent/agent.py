@@ -70,10 +70,7 @@ def _skip(kind: str, key: str, error: Exception) -> None:
 
 
 class Agent:
-    """Simulates the hollow nodes of the settings and ``nodes``: ``start``, ``wait``, ``stop``.
-
-    ``now`` returns Unix time in seconds.
-    """
+    """Simulates the hollow nodes of the settings and ``nodes``: ``start``, ``wait``, ``stop``."""
 
     def __init__(
         self,
@@ -99,9 +96,7 @@ class Agent:
             self._volumes = VolumeController(
                 client, self._informer, provisioners=settings.provisioners
             )
-        self._heartbeats = Heartbeats(
-            client, self._informer, settings.heartbeat_period, time.time, metrics
-        )
+        self._heartbeats = Heartbeats(client, self._informer, settings.heartbeat_period, metrics)
         self._simulated: dict[str, bool] = {}
         """The simulated nodes, and whether they are silent."""
         self._pods = SimulatedPods(

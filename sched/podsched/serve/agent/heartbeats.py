@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+import time
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, cast
 
 from podsched.api.codec import format_time
@@ -34,7 +35,7 @@ SLOTS = 20
 class Heartbeats:
     """Renews the lease of each node once per period, from ``begin`` until ``pause`` or ``end``.
 
-    ``period`` is in seconds; ``now`` returns Unix time in seconds.
+    ``period`` is in seconds.
     """
 
     def __init__(
@@ -42,13 +43,11 @@ class Heartbeats:
         client: ApiClient,
         informer: Informer,
         period: float,
-        now: Callable[[], float],
         metrics: AgentMetrics,
     ) -> None:
         self._client = client
         self._informer = informer
         self._period = period
-        self._now = now
         self._metrics = metrics
         self._schedule = RenewalSchedule()
         self._renewals = Outbox(self._send, self._renewed)
@@ -93,7 +92,7 @@ class Heartbeats:
 
     async def _send(self, names: Sequence[str]) -> Sequence[v1.BatchResult]:
         # Created here, so that a delayed renewal has the time of its sending.
-        return await self._client.patch_many(renewals(names, self._now()))
+        return await self._client.patch_many(renewals(names, time.time()))
 
     def _renewed(self, name: str, _: str, result: v1.BatchResult) -> None:
         outcome = "success" if result.code == StatusCode.OK else "error"
@@ -101,7 +100,7 @@ class Heartbeats:
         if isinstance(errors.of_result(result), NotFound):
             node = self._informer.get("Node", name)
             if node is not None and name in self._schedule:
-                self._new.put(name, new_lease(cast(Node, node), self._now()))
+                self._new.put(name, new_lease(cast(Node, node), time.time()))
 
     def _made(self, name: str, _: AnyObject, result: v1.BatchResult) -> None:
         failed = errors.of_result(result)
