@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podsched.cli.explanation import explanation_lines
-from podsched.v1.scheduling_pb2 import Explanation
+from podsched.v1.scheduling_pb2 import Explanation, QueueAdmission
 
 _NEVER = 30 * 86400.0
 
@@ -71,3 +71,21 @@ def test_a_pod_that_may_leave_backoff_early_is_told_so(errors: int, says: str) -
     answer.queue.queue, answer.queue.consecutive_errors = "backoff", errors
     answer.queue.backoff_seconds, answer.queue.backoff_left_seconds = 10.0, 7.5
     assert f"  Backoff       {says}" in explanation_lines(answer, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("shortages", "heading"),
+    [
+        (0, "What would let it start, the least of each kind"),
+        (1, "What would let it start once it has quota, the least of each kind"),
+    ],
+)
+def test_a_group_that_lacks_quota_too_is_not_told_that_a_node_is_enough(
+    shortages: int, heading: str
+) -> None:
+    answer = Explanation()
+    answer.pod_group.name = "train"
+    answer.changes.add(kind="node", description="add a node like n1")
+    answer.admission.sentence = "It waits."
+    answer.admission.shortages.extend(QueueAdmission.Shortage() for _ in range(shortages))
+    assert heading in explanation_lines(answer, 0.0)

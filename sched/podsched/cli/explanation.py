@@ -100,7 +100,9 @@ def _sections(
         yield "How many members fit", _domains(answer.pod_group)
     else:
         yield from _sections_of_pod(answer, now)
-    goal = "let it start" if of_group else "make it fit"
+    # These changes were tried on nodes alone.
+    quota = " once it has quota" if answer.admission.shortages else ""
+    goal = f"let it start{quota}" if of_group else "make it fit"
     yield f"What would {goal}, the least of each kind", _changes(answer.changes)
     yield "When", _eta(answer) if answer.HasField("eta") else []
     yield "Notes", [line for note in answer.notes for line in _wrapped(note, "  ")]
