@@ -83,6 +83,7 @@ def test_a_bound_pods_scores_are_a_table_with_its_node_first(sched: Commands, du
     [
         (("pod", "nobody"), 1, 'pods "nobody" not found in namespace "shop"'),
         (("node", "worker-1"), 2, "pods and pod groups can be explained, not nodes"),
+        (("job", "train"), 2, "not jobs; a Job in a queue is a pod group of that name"),
         (("thing", "x"), 2, 'doesn\'t have a resource type "thing"'),
         (("web-0",), 2, "name the kind, too: sched explain pod web-0"),
         (("pod", "web", "--node", "nope"), 1, 'nodes "nope" not found'),

@@ -141,7 +141,8 @@ def _what(arguments: Sequence[str]) -> tuple[Kind, str]:
             fail(f"name the kind, too: sched explain pod {word}", USAGE)
         fail(unknown_kind_text(error), USAGE)
     if kind.name not in _EXPLAINED:
-        fail(f"pods and pod groups can be explained, not {kind.plural}", USAGE)
+        hint = "; a Job in a queue is a pod group of that name" if kind.name == "Job" else ""
+        fail(f"pods and pod groups can be explained, not {kind.plural}{hint}", USAGE)
     if len(names) != 1 or "/" in names[0]:
         fail(f"give one {word} at a time: sched explain {word} NAME, or {word}/NAME", USAGE)
     return kind, names[0]
