@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from podsched.api.manifest import to_manifest
 from podsched.api.objects import Node, Pod
 from podsched.cli.plan import Action, Write, try_changes
 from podsched.serve.client.errors import Forbidden, Invalid
+from support.api_objects import priority_class
 from support.command_client import CommandClient
 from support.commands import Commands
-from support.engine_world import node
+from support.engine_world import node, pod
 
 
 class Strict:
@@ -138,6 +140,26 @@ def test_a_plan_is_refused_if_somebody_else_has_changed_what_it_changes(
     assert (refused.code, refused.out) == (1, "")
     assert refused.errors[1:] == ["  Node/a is changed"]
     assert "patch Node a" not in in_memory.calls[-1]
+
+
+def test_a_plan_that_is_decided_again_counts_what_the_server_has_filled_in(
+    sched: Commands, in_memory: CommandClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    bare = {"name": "c", "image": "app:1"}
+    asking = bare | {"resources": {"requests": {"cpu": "2"}}}
+    more = bare | {"resources": {"requests": {"cpu": "3"}}}
+    there = pod("there", {"nodeName": "a", "containers": [more]})
+    beside = pod("beside", {"nodeName": "b", "containers": [asking]})
+    for item in (node("a"), node("b"), there, beside):
+        in_memory.cluster.create(item)
+    manifest = pod("there", {"nodeName": "a", "containers": [bare]}, uid="")
+    new = pod("new", {"containers": [asking]}, uid="")
+    text = "\n---\n".join(json.dumps(to_manifest(item)) for item in (manifest, new))
+    made = json.loads(sched.ok("plan", "-f", "-", "-o", "json", stdin=text))
+    assert made["pods"] == [{"pod": "default/new", "node": "b"}]
+    in_memory.cluster.create(priority_class("unrelated", 1))
+    assert sched.ok("apply", "--plan", made["token"]) == "pod/new created\n"
 
 
 @pytest.mark.parametrize(

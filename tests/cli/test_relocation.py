@@ -91,8 +91,8 @@ async def test_a_pod_moves_to_its_new_node_and_nothing_is_left(owned: bool) -> N
 @pytest.mark.looptime
 async def test_a_copy_gets_the_planned_node_although_the_scheduler_is_at_once_at_work() -> None:
     class Quick(CommandClient):
-        async def create(self, item: AnyObject) -> AnyObject:
-            created = await super().create(item)
+        async def create(self, item: AnyObject, **how: bool) -> AnyObject:
+            created = await super().create(item, **how)
             moved.inhabitants.settle()
             return created
 

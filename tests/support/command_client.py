@@ -74,9 +74,9 @@ class CommandClient:
         async for response in self.cluster.watch_stream(request):
             yield response
 
-    async def create(self, item: AnyObject) -> AnyObject:
+    async def create(self, item: AnyObject, *, dry_run: bool = False) -> AnyObject:
         async with self._call(f"create {find_kind(type(item).__name__).name} {item.metadata.name}"):
-            return self.cluster.create(item)
+            return item if dry_run else self.cluster.create(item)
 
     async def delete(
         self, kind: str, name: str, namespace: str = "", *, grace_period_seconds: int | None = None

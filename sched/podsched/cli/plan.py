@@ -118,11 +118,7 @@ def plan(filename: Filename, given: _Flags) -> None:
     manifests = _each_once(found.objects)
     config, written = read_source(ConfigSource(given.config))
     now = with_client(given.server, lambda client: _read(client, manifests))
-    writes = [_write(manifest, now) for manifest in manifests]
-    tried = with_client(given.server, lambda client: try_changes(client, writes, now.by_reference))
-    writes = [write for write in tried if write is not None]
-    if len(writes) < len(tried):
-        raise typer.Exit(FAILED)
+    writes = _tried(given.server, manifests, now)
     forecast = _forecast(now, writes, config)
     token = plan_files.save(_document(now, writes, forecast, written), given.out)
     how = ["", f"To carry it out: sched apply --plan {given.out or token}"]
@@ -142,6 +138,15 @@ def _each_once(manifests: Sequence[AnyObject]) -> list[AnyObject]:
             what = short_reference(manifest)
             fail(f"{what} has several manifests that differ: a plan writes an object once", USAGE)
     return list(found.values())
+
+
+def _tried(server: str, manifests: Sequence[AnyObject], now: Now) -> list[Write]:
+    """Return the writes for manifests; exit if the API server would refuse one."""
+    writes = [_write(manifest, now) for manifest in manifests]
+    tried = with_client(server, lambda client: try_changes(client, writes, now.by_reference))
+    if None in tried:
+        raise typer.Exit(FAILED)
+    return [write for write in tried if write is not None]
 
 
 async def _read(client: ApiClient, manifests: Sequence[AnyObject]) -> Now:
@@ -302,7 +307,8 @@ def checked(name: str, server: str) -> list[tuple[AnyObject, str]]:
     problems += [f"{ref} is {how}" for ref, how in changed.items() if ref in concerned]
     problems = [*dict.fromkeys(problems)]
     if changed and not problems:
-        problems += _other_decisions(planned, manifests, now, config, changed)
+        writes = _tried(server, manifests, now)
+        problems += _other_decisions(planned, writes, now, config, changed)
     if problems:
         shown = problems[:_NAMED]
         if len(problems) > _NAMED:
@@ -340,13 +346,12 @@ def _changed_targets(
 
 def _other_decisions(
     planned: Sequence[Decision],
-    manifests: Sequence[AnyObject],
+    writes: Sequence[Write],
     now: Now,
     config: Mapping[str, Any],
     changed: Mapping[str, str],
 ) -> Iterator[str]:
     """Yield the pods that would go elsewhere now, and changes that may be the cause."""
-    writes = [_write(manifest, now) for manifest in manifests]
     with fail_on(ConfigError, about="--plan: config"):
         loaded = load_config(config, known_plugins=user_plugin_specs(factories()))
     again = {one.pod: one for one in _forecast(now, writes, loaded).decisions}
