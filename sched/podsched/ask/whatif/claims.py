@@ -3,8 +3,9 @@
 on                       changes
 a new pod                ResourceClaims are made from its templates, and claims of its ephemeral
                          volumes
-a decision for a node    the patches of its PreBind plugins are written; volumes are provisioned
-a failed decision        the patches of PostFilter are written, and the pod is tried again
+a decision for a node    the patches of its PreBind plugins are written
+a failed decision        the patches of PostFilter are written, or volumes of the pod's claims are
+                         provisioned, and the pod is tried again
 the removal of a pod     ``ask.explain.changes.claim_release``
 """
 
@@ -25,6 +26,7 @@ from podsched.cache.trial import Trial
 from podsched.decide.runtime.plugin_calls import guarded
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import CycleState, ObjectPatch
+from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status
 from podsched.serve.agent.volume_index import BIND_COMPLETED
 from podsched.serve.agent.volumes import (
@@ -114,8 +116,7 @@ def carry_out_pre_bind(
     """Write the PreBind plugins' patches; return the first status that is not a success.
 
     The patches of a plugin that then waits for another process, such as a driver or a volume
-    controller, are not written, and what Reserve has assumed stays. But volumes are provisioned, so
-    that later pods with the same claim go wherever the volume is reached. Raises PluginFailure.
+    controller, are not written, and what Reserve has assumed stays. Raises PluginFailure.
     """
     state, pod, node = assignment.state, assignment.pod, assignment.node_name
     for named in runtime.pre_bind:
@@ -139,7 +140,6 @@ def carry_out_pre_bind(
             if plan.created is not None:
                 guarded(named.name, PRE_BIND_WORDING, plan.created)
             _patch(plan.patches, cluster, trial)
-            _provision(plan.patches, cluster, trial)
             wait = plan.wait
             if wait is None or guarded(named.name, PRE_BIND_WORDING, wait, cluster).ok:
                 trial.commit()
@@ -162,28 +162,33 @@ def _patch(patches: Iterable[ObjectPatch], cluster: ClusterState, changes: Trial
             changes.put(patch.kind, apply_merge_patch(found, dict(patch.merge_patch)).message)
 
 
-def _provision(patches: Iterable[ObjectPatch], cluster: ClusterState, changes: Trial) -> None:
-    """Provision volumes for the claims that now have a selected node.
+def provision(pod: PodInfo, cluster: ClusterState, changes: Trial) -> bool:
+    """Provision the volumes of a pod's claims that have a selected node; return whether any.
 
-    Not if the node's CSINode does not name the driver: then the volume's topology is not known.
+    Until then, other pods with these claims have to go to that node, as in kube-scheduler. None is
+    provisioned if the node's CSINode does not name the driver: its topology is then not known.
     """
-    for patch in patches:
-        claim = cluster.get(_VOLUME_CLAIM, patch.namespace, patch.name)
-        if patch.kind != _VOLUME_CLAIM or claim is None:
+    names = {volume.persistent_volume_claim.claim_name for volume in pod.pod.spec.volumes}
+    done = False
+    for name in sorted(names - {""}):
+        claim = cluster.assumed(_VOLUME_CLAIM).get(pod.namespace, name)
+        if claim is None or claim.spec.volume_name:
             continue
-        name = claim.metadata.annotations[SELECTED_NODE]
-        node = cluster.get("Node", "", name)
+        selected = claim.metadata.annotations.get(SELECTED_NODE, "")
+        node = cluster.get("Node", "", selected)
         found = cluster.get("StorageClass", "", claim.spec.storage_class_name)
         if node is None or found is None:
             continue
-        keys = topology_keys(cluster.get("CSINode", "", name), found.provisioner)
+        keys = topology_keys(cluster.get("CSINode", "", selected), found.provisioner)
         if keys is None and found.provisioner != PROVISIONER:
             continue
         # A driver without topology reaches its volumes from everywhere.
         terms = topology_at(node, found, keys or ()) if keys or keys is None else []
         volume = provisioned(claim, found, terms or [])
-        changes.put("PersistentVolume", volume)
         bound = deepcopy(claim)
         bound.spec.volume_name = volume.metadata.name
         bound.metadata.annotations[BIND_COMPLETED] = "yes"
+        changes.put("PersistentVolume", volume)
         changes.put(_VOLUME_CLAIM, bound)
+        done = True
+    return done

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from podsched.ask.whatif.claims import carry_out_pre_bind, write_patches
+from podsched.ask.whatif.claims import carry_out_pre_bind, provision, write_patches
 from podsched.ask.whatif.world_changes import WorldChanges
 from podsched.cache.cache import Cache
 from podsched.cache.trial import Trial
@@ -113,6 +113,10 @@ class Deciding:
             self._changes.nominate(pod, result.nominated_node_name)
             [after] = self.decide([pod], preempt=False)
             return replace(after, victims=tuple(victims))
+        with self._changes.part() as changes:
+            is_changed = provision(pod, self._cluster, changes)
+        if is_changed:
+            return self.decide([pod], preempt=preempt)[0]
         if result is not None:
             diagnosis.post_filter_message = result.status.message
         outcome = Outcome(pod, message=diagnosis.fit_error(), rejections=_rejections(decision))
