@@ -98,11 +98,6 @@ def set_budget_condition(
     condition.observed_generation = status.observed_generation
 
 
-def is_pod_group_binding(status: o.PodGroupStatus) -> bool:
-    """Whether the condition podsched.io/Binding is True."""
-    return true_condition(status, POD_GROUP_BINDING) is not None
-
-
 def remove_condition(status: o.PodGroupStatus, type_: str) -> None:
     """Remove a condition of a group."""
     kept = [c for c in status.conditions if c.type != type_]

@@ -32,7 +32,7 @@ from podsched.api.conditions import (
     REASON_SCHEDULER_ERROR,
     REASON_UNSCHEDULABLE,
     TRUE,
-    is_pod_group_binding,
+    true_condition,
 )
 from podsched.api.objects import object_key
 from podsched.api.reasons import StatusCode
@@ -235,8 +235,10 @@ class GroupOutcomes:
 
     def resume(self) -> list[str]:
         """Return the keys of the groups that an earlier term was binding."""
-        found = (g for g in self._cluster.list(KIND) if is_pod_group_binding(g.status))
-        self.binding = {object_key(group) for group in found}
+        groups = self._cluster.list(KIND)
+        self.binding = {
+            object_key(group) for group in groups if true_condition(group.status, POD_GROUP_BINDING)
+        }
         return sorted(self.binding)
 
 
