@@ -124,6 +124,7 @@ def test_decisions_are_exported_as_parquet(directory: Path, tmp_path: Path) -> N
         (["node/n1"], 'error: "node/n1" is not the name of a pod'),
         (["pod/"], 'error: "pod/" is not the name of a pod'),
         (["web-0", "-A"], "error: POD and --all-namespaces cannot be combined: use --namespace"),
+        (["--replica", "r"], "error: --replica and --file cannot be used together: DIR is the log"),
         (["-o", "yaml"], "error: --output: yaml is not one of table, wide, json"),
         (["--export", "x.csv"], "error: --export: x.csv: the name must end in .jsonl or .parquet"),
     ],

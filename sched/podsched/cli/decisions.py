@@ -101,12 +101,7 @@ def decisions(
     Examples: sched decisions -A; sched decisions web-0; sched decisions --reason unsched -w;
     sched decisions --file data/decisions/scheduler-0 --since 1h --export decisions.jsonl
     """
-    if given.output not in _FORMATS:
-        fail(f"--output: {given.output} is not one of {', '.join(_FORMATS)}", USAGE)
-    if given.watch and given.export_to is not None:
-        fail("--watch and --export cannot be used together", USAGE)
-    if pod and all_namespaces:
-        fail("POD and --all-namespaces cannot be combined: use --namespace", USAGE)
+    _check(given, pod, all_namespaces)
     request = DecisionsRequest(
         namespace="" if all_namespaces else namespace,
         name=_pod_name(pod),
@@ -138,6 +133,18 @@ def decisions(
         asyncio.run(work(_in_directory(given.file)))
     else:
         with_client(given.server, lambda client: work(_asking(client)), of_replicas=True)
+
+
+def _check(given: _Flags, pod: str, all_namespaces: bool) -> None:
+    """Exit if what is given does not go together."""
+    if given.output not in _FORMATS:
+        fail(f"--output: {given.output} is not one of {', '.join(_FORMATS)}", USAGE)
+    if given.watch and given.export_to is not None:
+        fail("--watch and --export cannot be used together", USAGE)
+    if given.replica and given.file is not None:
+        fail("--replica and --file cannot be used together: DIR is the log of one", USAGE)
+    if pod and all_namespaces:
+        fail("POD and --all-namespaces cannot be combined: use --namespace", USAGE)
 
 
 Look = Callable[[DecisionsRequest], Awaitable[Sequence[DecisionRecord]]]
