@@ -89,7 +89,9 @@ def restore(
     assumed: Mapping[str, str] = checkpoint["assumed"]
     for uids in checkpoint["pods"].values():
         for uid in uids:
-            _add_pod(state, pods.pop(uid), assumed.get(uid, ""))
+            # A pod that was deleted while it is being bound has its place until that has ended.
+            if uid in pods or uid not in assumed:
+                _add_pod(state, pods.pop(uid), assumed.get(uid, ""))
     for uid, pod in pods.items():
         _add_pod(state, pod, assumed.get(uid, ""))
     infos = {info.uid: info for info in state.cache.cluster.pods.values()}

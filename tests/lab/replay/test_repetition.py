@@ -29,7 +29,7 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import unschedulable
 from podsched.lab.replay.capture import Capture
 from podsched.lab.replay.recording import Recording, RecordingWriter, read_recording
-from podsched.lab.replay.repetition import NotRepeatable, repeat
+from podsched.lab.replay.repetition import _UNKNOWN, NotRepeatable, repeat
 from podsched.lab.replay.simulation import run_in_virtual_time
 from podsched.lib.event_loop import Turn
 from podsched.lib.tasks import TaskSet
@@ -221,6 +221,23 @@ class LateEnd(Run):
             self.checkpoint(writer)
             await world.delete_and_wait("first", seconds=5)
             await world.pod_and_wait("second", "3", seconds=5)
+
+
+class Gone(Run):
+    """A pod is deleted while it is being bound, before the recording begins."""
+
+    async def record(self) -> None:
+        world = self.world = TermWorld([self.profile], decisions=self.log)
+        world.node("n0", cpu="4")
+        cluster = world.cluster
+        cluster.bind_pods = slowly(cluster.bind_pods)  # type: ignore[method-assign]
+        async with world.running():
+            await world.pod_and_wait("first", "3")
+            await world.delete_and_wait("first")
+            async with recording_of(world.cluster, self.file, self.log) as writer:
+                self.checkpoint(writer)
+                await world.pod_and_wait("second", "3", seconds=10)
+                await world.pod_and_wait("third", "500m", seconds=5)
 
 
 class SlowTermination(Run):
@@ -497,7 +514,7 @@ def test_decisions_soon_after_volumes_were_assumed_before_the_checkpoint_are_lef
     assert [document.get("nodeName") for document in found.decisions] == ["n0", None]
     verdict = repeat(found, by_default, factories())
     assert [str(mismatch) for mismatch in verdict.mismatches] == []
-    assert verdict.left_out["soon after a checkpoint, while claims were written"] == 1
+    assert verdict.left_out[_UNKNOWN] == 1
 
 
 def test_a_pod_that_is_assumed_as_of_the_checkpoint_loses_its_node_when_it_did(
@@ -508,6 +525,19 @@ def test_a_pod_that_is_assumed_as_of_the_checkpoint_loses_its_node_when_it_did(
     verdict = repeat(found, by_default, factories())
     assert [str(mismatch) for mismatch in verdict.mismatches] == []
     assert verdict.placed == 1
+
+
+def test_a_pod_that_was_deleted_and_is_assumed_as_of_the_checkpoint_makes_what_follows_unsure(
+    tmp_path: Path,
+) -> None:
+    found = recorded(tmp_path, Gone)
+    assert found.checkpoints[0]["assumed"] == {"uid-first": "n0"}
+    outcomes = [(document["name"], document["outcome"]) for document in found.decisions]
+    told = ["Gone", "Unschedulable", "Scheduled", "Scheduled"]
+    assert outcomes == list(zip(["first", "second", "second", "third"], told, strict=True))
+    verdict = repeat(found, by_default, factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches] == []
+    assert (verdict.left_out[_UNKNOWN], verdict.placed) == (2, 1)
 
 
 def test_evictions_end_in_the_repetition_when_they_ended(tmp_path: Path) -> None:

@@ -55,6 +55,9 @@ _UNDONE: Final = (ERROR, REJECTED, OVERTAKEN, GONE)
 #: decision did. The last decisions of a recording are missing, as their outcomes are not known yet.
 CONFIRMED_WITHIN: Final = 5.0
 _MISSING: Final = "soon after a decision that is missing"
+_UNKNOWN: Final = (
+    "soon after a checkpoint, while claims were written or pods bound that were deleted meanwhile"
+)
 #: The fields whose values matter for later decisions.
 _LASTING: Final = frozenset({"node_name", "nominated_node", "victims"})
 #: A part of such a decision may have known of these changes.
@@ -286,9 +289,8 @@ class _Repetition:
             self._state, cluster, fence, self._decider, meter, decisions=self._collector
         )
         self._loop.evictor.under_way += under_way
-        if any(_has_claims(self._state, uid) for uid in checkpoint["assumed"]):
-            # What plugins have assumed of these claims is not in a checkpoint.
-            self._number, self._unsure = -1, "soon after a checkpoint, while claims were written"
+        if any(_is_unknown(self._state, uid) for uid in checkpoint["assumed"]):
+            self._number, self._unsure = -1, _UNKNOWN
         #: When preemptions began; those of the checkpoint count from the first decision after it.
         self._evicting: list[tuple[Preemption, float]] = []
 
@@ -474,11 +476,15 @@ class _Repetition:
         self._loop.binding.outcomes.bind_failed(assignment, error("as recorded"))
 
 
-def _has_claims(state: SchedulingState, uid: str) -> bool:
-    """Return whether a pod that is assumed may have volumes or devices assumed for it."""
+def _is_unknown(state: SchedulingState, uid: str) -> bool:
+    """Return whether a checkpoint does not tell all that is assumed for a pod.
+
+    What plugins have assumed of its volumes and devices is not there, and nothing of a pod that was
+    deleted meanwhile.
+    """
     held = state.cache.held.get(uid)
     if held is None:
-        return False
+        return True
     spec = held.info.pod.spec
     return bool(spec.resource_claims) or any(
         volume.HasField("persistent_volume_claim") or volume.HasField("ephemeral")
