@@ -7,8 +7,9 @@ import re
 import pytest
 
 from podsched.api.device_claims import CLAIM_FINALIZER, POD_CLAIM_NAME
-from podsched.api.objects import Pod, ResourceClaim, ResourceClaimTemplate
+from podsched.api.objects import Pod, PodGroup, ResourceClaim, ResourceClaimTemplate
 from podsched.api.owners import add_controller
+from podsched.api.queue_labels import QUEUE_NAME
 from podsched.serve.client.errors import Invalid, Unavailable
 from podsched.term.controllers.resource_claims import IDLE, ResourceClaimController
 from podsched.term.controllers.write_queues import AbsentObject
@@ -318,6 +319,35 @@ def test_an_allocation_stays_as_long_as_a_pod_may_want_it(world: ControllerWorld
     world.remove("Pod", "default/q")
     world.wait(IDLE + 1)
     assert is_free(claim(world))
+
+
+@pytest.mark.parametrize("labelled", ["Pod", "PodGroup"])
+def test_an_allocation_does_not_stay_for_a_pod_that_waits_in_a_queue(
+    world: ControllerWorld, labelled: str
+) -> None:
+    waits, group = pod("p", claim="c"), PodGroup()
+    group.metadata.name, group.metadata.namespace = "g", "default"
+    waits.spec.scheduling_group.pod_group_name = "g"
+    of = {"Pod": waits, "PodGroup": group}[labelled]
+    of.metadata.labels[QUEUE_NAME] = "team"
+    for item in (group, waits, allocated("c")):
+        world.put(item)
+    world.wait(IDLE - 1)
+    assert claim(world).status.HasField("allocation")
+    world.wait(2)
+    assert is_free(claim(world))
+
+
+def test_an_allocation_stays_for_a_pod_of_a_queue_that_runs(world: ControllerWorld) -> None:
+    waits = pod("p", claim="c")
+    waits.metadata.labels[QUEUE_NAME] = "team"
+    world.put(waits)
+    world.put(allocated("c"))
+    world.wait(IDLE - 1)
+    waits.spec.node_name = "n"
+    world.put(waits)
+    world.wait(IDLE)
+    assert consumers(world) == ["p"]
 
 
 def test_an_ended_pod_does_not_want_an_allocation(world: ControllerWorld) -> None:

@@ -7,8 +7,8 @@
     a pod has ended or is gone        it is removed from status.reservedFor
     a claim has no consumer left      its allocation, device status and finalizer are removed
     a pod has ended                   claims that it controls are deleted
-    no pod reserves or names an       it is deallocated after IDLE seconds
-    allocated claim
+    no pod reserves or names an       it is deallocated after IDLE seconds; pods that wait in a
+    allocated claim                   queue do not count
 
 If a pod cannot be bound, its reservation is removed, but the claim stays allocated for the next
 attempt. If the pod is deleted before that, the claim stays allocated in Kubernetes, and no other
@@ -52,6 +52,7 @@ from podsched.api.objects import (
     object_key,
 )
 from podsched.api.pod_groups import group_key
+from podsched.api.queue_labels import QUEUE_NAME
 from podsched.serve.client.cluster import object_deletion, object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
@@ -272,8 +273,16 @@ class _Reservations:
         if not claim.status.HasField("allocation") or claim.status.reserved_for:
             return False
         pods = (find(self._objects, Pod, user) for user in self._index.users.of(key))
-        unused = all(pod is None or is_done(pod) for pod in pods)
-        return unused and CLAIM_FINALIZER in claim.metadata.finalizers
+        used = any(pod is not None and self._may_use(pod) for pod in pods)
+        return not used and CLAIM_FINALIZER in claim.metadata.finalizers
+
+    def _may_use(self, pod: Pod) -> bool:
+        """Return whether a claim stays allocated for a pod that may not have reserved it."""
+        group = find(self._objects, PodGroup, group_key(pod))
+        of_group = {} if group is None else group.metadata.labels
+        queued = QUEUE_NAME in pod.metadata.labels or QUEUE_NAME in of_group
+        # A pod that waits for quota, maybe for days, would keep devices from pods that have some.
+        return not is_done(pod) and not (queued and not pod.spec.node_name)
 
     def _judge(
         self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference
