@@ -26,7 +26,7 @@ from podsched.serve.agent.nodes import SILENCE_ANNOTATION, registration
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, ClientError, Invalid, NotFound
 from podsched.serve.client.informer import Batch, Informer
-from support.eventually import eventually
+from support.eventually import PATIENCE, eventually
 from support.scenario_engine import Backend, BackendError
 
 _T = TypeVar("_T")
@@ -112,7 +112,7 @@ class PodschedBackend(Backend):
 
     def start(self) -> None:
         self._thread.start()
-        self._wait(self._start(), 90)
+        self._wait(self._start())
 
     async def _start(self) -> None:
         await self._cluster.start()
@@ -123,7 +123,7 @@ class PodschedBackend(Backend):
 
     def stop(self) -> None:
         try:
-            self._wait(self._stop(), 60)
+            self._wait(self._stop())
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
@@ -142,7 +142,7 @@ class PodschedBackend(Backend):
             self._configs += 1
             path = self._data_dir / f"scheduler-config-{self._configs}.yaml"
             path.write_text(yaml.safe_dump(config))
-        self._wait(self._replace_scheduler(path), 60)
+        self._wait(self._replace_scheduler(path))
 
     async def _replace_scheduler(self, config: Path | None) -> None:
         cluster = self._cluster
@@ -152,7 +152,7 @@ class PodschedBackend(Backend):
         await (await cluster.add_replica(0)).wait_ready()
 
     def reset(self) -> None:
-        self._wait(self._delete_everything(), 60)
+        self._wait(self._delete_everything())
         self._bound.clear()
         self._check_nothing_crashed()
 
@@ -261,10 +261,10 @@ class PodschedBackend(Backend):
         except ClientError as error:
             raise BackendError(_told(error)) from error
 
-    def _wait(self, work: Coroutine[Any, Any, _T], timeout: float = 30.0) -> _T:
+    def _wait(self, work: Coroutine[Any, Any, _T]) -> _T:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return future.result(timeout)
+            return future.result(PATIENCE)
         except TimeoutError:
             future.cancel()
             raise

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from support import scenario_devices, scenario_engine
+from support.eventually import PATIENCE
 from support.scenario_backend import PodschedBackend
 from support.scenario_engine import Runner, load
 
@@ -57,9 +58,21 @@ def _key(scenario: dict[str, Any]) -> str:
     return json.dumps(scenario.get("scheduler_config"), sort_keys=True)
 
 
+class PatientRunner(Runner):
+    """Waits longer than scenarios say, since a busy machine is slow.
+
+    But not so long that a pod could end after its grace period of 30 s where it is to end at once,
+    or be tried again because it has waited for five minutes.
+    """
+
+    def do_expect(self, v: dict[str, Any], step: dict[str, Any]) -> None:
+        within = min(5.0 * v.get("within", 10), PATIENCE)
+        super().do_expect({**v, "within": within}, step)
+
+
 def run(scenario: dict[str, Any], backend: PodschedBackend) -> None:
     """Run a scenario and delete what it has made; skip it if something that it needs is missing."""
-    runner = Runner(backend)
+    runner = PatientRunner(backend)
     missing = runner.missing(scenario)
     if missing:
         pytest.skip(f"needs {', '.join(missing)}, which podsched does not claim to have")
