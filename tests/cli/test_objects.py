@@ -70,6 +70,15 @@ async def test_what_others_have_filled_into_a_container_stays(kind: str, path: s
     assert client.stored == stored
 
 
+async def test_a_toleration_that_others_have_added_to_a_pod_stays() -> None:
+    """Its RuntimeClass, say: the server would refuse a pod without it."""
+    own, added = ({"key": key, "operator": "Exists"} for key in ("own", "added"))
+    client: Any = OneObject(pod("web", {"tolerations": [own, added]}))
+    manifest = pod("web", {"tolerations": [own, own | {"key": "new"}]})
+    await Writer(client, lambda: None, DryRun.NONE).apply([manifest])
+    assert [t.key for t in client.stored.spec.tolerations] == ["own", "new", "added"]
+
+
 async def test_an_object_that_is_too_large_keeps_no_other_from_being_created(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

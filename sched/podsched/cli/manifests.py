@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -20,7 +21,7 @@ from podsched.api.manifest import (
     load_documents,
     to_manifest,
 )
-from podsched.api.objects import AnyObject
+from podsched.api.objects import AnyObject, Pod, copy_of
 from podsched.cli.client import Namespace, ServerFlags
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
 from podsched.cli.options import Recursive
@@ -119,13 +120,32 @@ def written_hash(message: AnyObject) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-async def patch(client: ApiClient, manifest: AnyObject, *, dry_run: bool) -> AnyObject:
-    """Apply a manifest to the object that it names, and return this. Raises ClientError."""
+def _with_tolerations(manifest: AnyObject, there: AnyObject) -> AnyObject:
+    """Return the manifest of a pod with the tolerations that its RuntimeClass or others have added.
+
+    The list is replaced as a whole, and a pod cannot lose a toleration.
+    """
+    if not (isinstance(manifest, Pod) and isinstance(there, Pod) and manifest.spec.tolerations):
+        return manifest
+    identity = attrgetter("key", "operator", "value", "effect")
+    named = [identity(each) for each in manifest.spec.tolerations]
+    full = copy_of(manifest)
+    full.spec.tolerations.extend(t for t in there.spec.tolerations if identity(t) not in named)
+    return full
+
+
+async def patch(
+    client: ApiClient, manifest: AnyObject, there: AnyObject, *, dry_run: bool
+) -> AnyObject:
+    """Apply a manifest to the object that it names, and return this. Raises ClientError.
+
+    there: the object as it was read.
+    """
     kind, meta = kind_of(manifest).name, manifest.metadata
     return await client.patch(
         kind,
         meta.name,
-        merge_patch_of(manifest),
+        merge_patch_of(_with_tolerations(manifest, there)),
         meta.namespace,
         strategic=kind in _WITH_CONTAINERS,
         dry_run=dry_run,
@@ -141,12 +161,12 @@ async def try_patch(
         read again, or that write would look like an effect of the manifest.
     """
     kind, meta = kind_of(manifest).name, manifest.metadata
-    after = await patch(client, manifest, dry_run=True)
+    after = await patch(client, manifest, before, dry_run=True)
     for _ in range(READS):
         if before.metadata.resource_version == after.metadata.resource_version:
             break
         before = await client.get(kind, meta.name, meta.namespace)
-        after = await patch(client, manifest, dry_run=True)
+        after = await patch(client, manifest, before, dry_run=True)
     return before, after
 
 

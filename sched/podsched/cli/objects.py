@@ -147,7 +147,7 @@ class Writer:
                 before, after = await try_patch(self.client, message, before)
                 same = after == before
             else:
-                after = await patch(self.client, message, dry_run=False)
+                after = await patch(self.client, message, before, dry_run=False)
                 same = after.metadata.resource_version == before.metadata.resource_version
         except Unavailable:
             raise
