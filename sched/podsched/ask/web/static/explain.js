@@ -33,13 +33,19 @@ export function drawExplanation(found, open) {
     groups(found.groups ?? [], open),
     scores(found, open),
     preemption(found.preemption, open),
-    changes(found.changes ?? [], found.pod ? "What would make it fit" : "What would let it start"),
+    changes(found.changes ?? [], goal(found)),
     eta(found.eta),
     waking(found.wakeEvents ?? []),
     decision(found.decision),
     ...(found.notes ?? []).map((note) => h("p", { class: "muted small" }, note)),
     answered(found.answeredBy),
   ].filter(Boolean);
+}
+
+/** What the changes are for; those of a group were tried on nodes alone. */
+function goal(found) {
+  if (found.pod) return "What would make it fit";
+  return `What would let it start${found.admission?.shortages?.length ? " once it has quota" : ""}`;
 }
 
 function part(title, ...content) {
