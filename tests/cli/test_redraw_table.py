@@ -70,7 +70,10 @@ def test_where_rows_take_several_lines_those_that_changed_last_are_shown(
 def test_sigterm_leaves_the_terminal_as_it_was(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes standard output for a terminal
+    # With these, rich takes standard output for a terminal.
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("TTY_COMPATIBLE", raising=False)
 
     async def drawn() -> None:
         async with redrawn(lambda width, height: ["nodes"], 60.0, whole_screen=True):
