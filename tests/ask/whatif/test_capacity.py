@@ -84,6 +84,13 @@ def test_a_node_with_room_for_more_than_a_million_is_not_filled_one_by_one() -> 
     assert (found.total > 1_000_000, found.message, placed) == (True, "", [])
 
 
+def test_nodes_are_filled_all_at_once_though_a_pod_is_nominated_to_one() -> None:
+    preemptor = owned("preemptor", cpu="3")
+    preemptor.status.nominated_node_name = "a"
+    found = capacity(world([node("a"), node("b"), preemptor]), wanted(), in_turn=1)
+    assert found.by_node == {"a": 1, "b": 4}
+
+
 TERM = {"labelSelector": {"matchLabels": {"app": "more"}}}
 SPREAD = TERM | {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
 ANTI = {"requiredDuringSchedulingIgnoredDuringExecution": [TERM | {"topologyKey": ZONE}]}
@@ -123,6 +130,10 @@ def clusters(draw: st.DrawFn) -> list[Any]:
         for index in range(draw(st.integers(0, 3))):
             owner = draw(st.sampled_from(("more", "other")))
             objects.append(owned(f"p{number}-{index}", name, "300m", owner=owner))
+        if draw(st.integers(0, 2)) == 0:
+            nominated = owned(f"nominated-{number}", cpu="500m")
+            nominated.status.nominated_node_name = name
+            objects.append(nominated)
     return objects
 
 

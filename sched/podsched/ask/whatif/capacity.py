@@ -186,7 +186,7 @@ def _rows_are_independent(
     evaluation: ClassEvaluation, pod: PodInfo, before: Mapping[str, Hashable]
 ) -> bool:
     """Whether a pod affects filters only on its own row, and these work on forks."""
-    if evaluation.feasibility.nominated.rows or evaluation.pre_filtered.node_names is not None:
+    if evaluation.pre_filtered.node_names is not None:
         return False
     reserving = evaluation.runtime.reserving(evaluation.state, pod)
     if not all(_counts_copies(evaluation, pod, name) for name in reserving):
