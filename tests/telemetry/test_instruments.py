@@ -67,14 +67,6 @@ def test_the_wrong_number_of_labels_is_refused() -> None:
         Counter("a_total", "A.", ("result",)).labels("x", "y")
 
 
-def test_a_removed_series_is_not_shown_any_more() -> None:
-    registry = MetricRegistry()
-    gauge = registry.add(Gauge("g", "G.", ("node",)))
-    gauge.labels("n1").set(1)
-    gauge.remove("n1")
-    assert b"n1" not in registry.render()[0]
-
-
 def test_gauges_can_be_updated_before_they_are_collected() -> None:
     registry = MetricRegistry()
     gauge = registry.add(Gauge("g", "G."))

@@ -138,10 +138,6 @@ class _Family(Generic[CellT]):
     def cells(self) -> list[tuple[tuple[str, ...], CellT]]:
         return list(self._cells.items())
 
-    def remove(self, *values: str) -> None:
-        """Remove one time series, for example because the object that it described is gone."""
-        self._cells.pop(values, None)
-
 
 class Counter(_Family[CounterCell]):
     """A number that only increases; ``name`` ends in ``_total``."""
