@@ -119,6 +119,17 @@ class Traits:
     #: that only plugins with the remedy reject.
     remedies: frozenset[Remedy] = frozenset()
 
+    @classmethod
+    def of_spec(cls, **more: Any) -> Traits:
+        """Return those of a plugin that reads of a pod only its spec, and nothing of other pods.
+
+        Of the spec it reads neither the containers' requests and limits nor the volumes.
+        """
+        never = dict.fromkeys(
+            ("reads_pods", "reads_requests", "reads_labels", "reads_volumes"), False
+        )
+        return cls(projects_class=True, **never, **more)
+
 
 @runtime_checkable
 class ComparesRequests(Protocol):

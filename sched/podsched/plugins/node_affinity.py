@@ -73,15 +73,10 @@ class NodeAffinity:
     """PreFilter narrows to nodes named in matchFields; Filter and Score match labels and names."""
 
     name: ClassVar[str] = "NodeAffinity"
-    traits: ClassVar[Traits] = Traits(
+    traits: ClassVar[Traits] = Traits.of_spec(
         reads_only_nodes=True,
-        reads_pods=False,
         depends_on_feasible=False,
         normalizes_by_extremes=True,
-        projects_class=True,
-        reads_requests=False,
-        reads_labels=False,
-        reads_volumes=False,
     )
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:

@@ -32,14 +32,7 @@ class NodeDeclaredFeatures(WithoutArgs):
     """Filter: the features inferred from the pod are among ``status.declaredFeatures``."""
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
-    traits: ClassVar[Traits] = Traits(
-        reads_only_nodes=True,
-        reads_pods=False,
-        projects_class=True,
-        reads_requests=False,
-        reads_labels=False,
-        reads_volumes=False,
-    )
+    traits: ClassVar[Traits] = Traits.of_spec(reads_only_nodes=True)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         return required_features(pod.cls.spec)

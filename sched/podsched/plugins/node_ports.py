@@ -30,13 +30,7 @@ class NodePorts(WithoutArgs):
     """Filter: none of the pod's host ports is in use on the node."""
 
     name: ClassVar[str] = "NodePorts"
-    traits: ClassVar[Traits] = Traits(
-        reads_pods=False,
-        projects_class=True,
-        reads_requests=False,
-        reads_labels=False,
-        reads_volumes=False,
-    )
+    traits: ClassVar[Traits] = Traits.of_spec()
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         return host_ports(pod.cls.spec)

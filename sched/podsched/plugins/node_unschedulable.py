@@ -25,14 +25,8 @@ class NodeUnschedulable(WithoutArgs):
     """Filter: the node is not cordoned, or the pod tolerates the taint that cordoned nodes get."""
 
     name: ClassVar[str] = "NodeUnschedulable"
-    traits: ClassVar[Traits] = Traits(
-        reads_only_nodes=True,
-        reads_pods=False,
-        projects_class=True,
-        reads_requests=False,
-        reads_labels=False,
-        reads_volumes=False,
-        remedies=frozenset({Remedy.TAINTS}),
+    traits: ClassVar[Traits] = Traits.of_spec(
+        reads_only_nodes=True, remedies=frozenset({Remedy.TAINTS})
     )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:

@@ -31,15 +31,10 @@ class TaintToleration(WithoutArgs):
     """Filter looks at NoSchedule and NoExecute taints, Score at PreferNoSchedule taints."""
 
     name: ClassVar[str] = "TaintToleration"
-    traits: ClassVar[Traits] = Traits(
+    traits: ClassVar[Traits] = Traits.of_spec(
         reads_only_nodes=True,
-        reads_pods=False,
         depends_on_feasible=False,
         normalizes_by_extremes=True,
-        projects_class=True,
-        reads_requests=False,
-        reads_labels=False,
-        reads_volumes=False,
         remedies=frozenset({Remedy.TAINTS}),
     )
 

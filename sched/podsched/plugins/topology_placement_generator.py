@@ -42,15 +42,7 @@ class TopologyPlacementGenerator(WithoutArgs):
     """PlacementGenerate lists the domains; PreFilter restricts members to the placement's nodes."""
 
     name: ClassVar[str] = "TopologyPlacementGenerator"
-    traits: ClassVar[Traits] = Traits(
-        reads_only_nodes=True,
-        reads_pods=False,
-        projects_class=True,
-        reads_requests=False,
-        reads_labels=False,
-        reads_volumes=False,
-        keeps_to_placement=True,
-    )
+    traits: ClassVar[Traits] = Traits.of_spec(reads_only_nodes=True, keeps_to_placement=True)
 
     def generate_placements(
         self, group: PodGroup, placed: Sequence[PodInfo], cluster: ClusterView
