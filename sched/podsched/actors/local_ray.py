@@ -17,13 +17,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO
 
 from podsched.actors.ray_parts import RayParts
 from podsched.actors.ray_probe import answers
 from podsched.lib.backoff import Backoff
 from podsched.lib.network import free_port
-from podsched.lib.processes import dying_with_parent, session_members, session_processes
+from podsched.lib.processes import session_members, session_processes, start_child
 from podsched.lib.run_directory import RunDirectory
 from podsched.lib.tls_contexts import TlsFiles
 
@@ -165,15 +164,8 @@ class LocalRay:
     async def _run(
         self, command: list[str], environment: Mapping[str, str] = MappingProxyType({})
     ) -> asyncio.subprocess.Process:
-        with _opened(self._log_dir) as output:
-            return await asyncio.create_subprocess_exec(
-                *dying_with_parent(command),
-                env={**os.environ, **self.environment, **environment},
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+        log = self._log_dir / "ray.log" if self._log_dir else Path(os.devnull)
+        return await start_child(command, log, {**os.environ, **self.environment, **environment})
 
     async def _until_ready(
         self, head: asyncio.subprocess.Process, port: int, directory: Path
@@ -261,11 +253,6 @@ def _tls_environment(tls: TlsFiles | None) -> Mapping[str, str]:
         "RAY_TLS_SERVER_CERT": tls.certificate,
         "RAY_TLS_SERVER_KEY": tls.key,
     }
-
-
-def _opened(log_dir: Path | None) -> BinaryIO:
-    target = log_dir / "ray.log" if log_dir else Path(os.devnull)
-    return open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
 
 
 async def _listens(port: int, directory: Path) -> bool:

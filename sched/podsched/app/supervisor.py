@@ -22,7 +22,7 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from podsched.lib.backoff import Backoff
-from podsched.lib.processes import dying_with_parent, end_process, send_signal
+from podsched.lib.processes import end_process, send_signal, start_child
 from podsched.lib.tasks import TaskSet
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 
@@ -183,19 +183,8 @@ class ManagedProcess:
     async def _spawn(self) -> None:
         place = self.spec.place
         command = [*place.launcher, *self.spec.program, *self.spec.arguments]
-        log = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            self._process = await asyncio.create_subprocess_exec(
-                *dying_with_parent(command),
-                env={**os.environ, **self.spec.environment, **place.environment},
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                # Ctrl-C must not reach it directly: the parent ends its children in order.
-                start_new_session=True,
-            )
-        finally:
-            os.close(log)
+        environment = {**os.environ, **self.spec.environment, **place.environment}
+        self._process = await start_child(command, self.log_path, environment)
 
     async def _watch(self) -> None:
         backoff = Backoff(FIRST_RESTART_PAUSE, LONGEST_RESTART_PAUSE, random.random)

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +32,27 @@ def dying_with_parent(command: Sequence[str]) -> list[str]:
     absolute path.
     """
     return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
+
+
+async def start_child(
+    command: Sequence[str], log: Path, environment: Mapping[str, str]
+) -> asyncio.subprocess.Process:
+    """Start a child as ``dying_with_parent``, whose output only its owner may read. Raises OSError.
+
+    Its session is its own, so that Ctrl-C does not reach it: the parent ends its children in order.
+    """
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        return await asyncio.create_subprocess_exec(
+            *dying_with_parent(command),
+            env=dict(environment),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    finally:
+        os.close(output)
 
 
 def send_signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
