@@ -125,10 +125,14 @@ class Traits:
 
         Of the spec it reads neither the containers' requests and limits nor the volumes.
         """
-        never = dict.fromkeys(
-            ("reads_pods", "reads_requests", "reads_labels", "reads_volumes"), False
+        return cls(
+            reads_pods=False,
+            projects_class=True,
+            reads_requests=False,
+            reads_labels=False,
+            reads_volumes=False,
+            **more,
         )
-        return cls(projects_class=True, **never, **more)
 
 
 @runtime_checkable
