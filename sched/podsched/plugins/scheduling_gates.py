@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
+from podsched.framework.events import ActionType, ClusterEventWithHint, Resource
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status, unresolvable
+from podsched.plugins.pods import after_own_update
 from podsched.plugins.without_args import WithoutArgs
-from podsched.v1 import objects_pb2 as v1
 
 
 class SchedulingGates(WithoutArgs):
@@ -26,8 +26,4 @@ class SchedulingGates(WithoutArgs):
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         gone = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
-        return [ClusterEventWithHint.on(Resource.POD, gone, _after_gates_eliminated)]
-
-
-def _after_gates_eliminated(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
-    return QueueingHint.of(new is not None and new.metadata.uid == pod.uid)
+        return [ClusterEventWithHint.on(Resource.POD, gone, after_own_update)]

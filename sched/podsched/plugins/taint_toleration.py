@@ -19,6 +19,7 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Rows, Scores, Verdicts, rejecting
+from podsched.plugins.pods import after_own_update
 from podsched.plugins.rows.matching import per_taint_set, untolerated
 from podsched.plugins.rows.normalize import default_normalize
 from podsched.plugins.without_args import WithoutArgs
@@ -86,7 +87,7 @@ class TaintToleration(WithoutArgs):
         pod = ActionType.UPDATE_POD_TOLERATION
         return [
             ClusterEventWithHint.on(Resource.NODE, node, _after_node_change, index=_index_of_nodes),
-            ClusterEventWithHint.on(Resource.POD, pod, _after_toleration_change),
+            ClusterEventWithHint.on(Resource.POD, pod, after_own_update),
         ]
 
 
@@ -124,7 +125,3 @@ def _first_hard_taint(old: v1.Node | None, new: v1.Node | None) -> Iterable[Hash
     hard = (taint.key for taint in new.spec.taints if taint.effect in HARD_EFFECTS)
     first = next(hard, None)
     return None if first is None else (first,)
-
-
-def _after_toleration_change(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
-    return QueueingHint.of(new is not None and new.metadata.uid == pod.uid)
