@@ -230,6 +230,18 @@ async def test_a_watch_shows_what_is_new_although_the_server_was_away() -> None:
 
 
 @pytest.mark.looptime
+async def test_a_watch_says_once_that_no_replica_answers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    away = Unavailable("away")
+    await followed([[], away, away, away, [record(3, 103)]], DecisionsRequest(), [])
+    assert capsys.readouterr().err.splitlines() == [
+        "No replica answers; trying again.",
+        "A replica answers again.",
+    ]
+
+
+@pytest.mark.looptime
 async def test_a_watch_of_what_was_never_decided_goes_by_the_clock_of_the_replicas() -> None:
     """This machine's clock is years ahead of theirs."""
     answers = [[record(1, 100)], [record(2, 103)]]

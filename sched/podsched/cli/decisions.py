@@ -17,7 +17,7 @@ from google.protobuf.json_format import MessageToDict
 
 from podsched.api.codec import parse_time
 from podsched.api.objects import Timestamp, seconds_of
-from podsched.cli.client import Namespace, ServerFlags, with_client
+from podsched.cli.client import Namespace, Outage, ServerFlags, with_client
 from podsched.cli.decision_tables import at_length, table_of_decisions
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
@@ -171,6 +171,7 @@ async def follow(
         DecisionsRequest(namespace=request.namespace, replica=request.replica, limit=1)
     )
     latest = max((seconds_of(r.decided_time) for r in last), default=time.time())
+    outage = Outage(_tell_outage)
     while True:
         await asyncio.sleep(_LOOK_EVERY)
         again = deepcopy(request)
@@ -179,11 +180,18 @@ async def follow(
         try:
             found = await look(again)
         except Unavailable:
+            outage(False)
             continue  # like any watch, it goes on when a server is there again
+        outage(True)
         if new := unseen(known, found):
             view.show(new)
             latest = max(latest, *(seconds_of(r.decided_time) for r in new))
             forget(known, latest - 2 * _OPEN_FOR)
+
+
+def _tell_outage(begins: bool) -> None:
+    text = "No replica answers; trying again." if begins else "A replica answers again."
+    say(text, error=True)
 
 
 def unseen(known: Known, found: Iterable[DecisionRecord]) -> list[DecisionRecord]:
