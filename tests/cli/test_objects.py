@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from podsched.api.manifest import from_manifest
-from podsched.api.objects import AnyObject
+from podsched.api.objects import AnyObject, Pod
 from podsched.api.reasons import StatusCode
 from podsched.cli.manifests import written_hash
 from podsched.cli.objects import Writer
@@ -68,6 +68,17 @@ async def test_what_others_have_filled_into_a_container_stays(kind: str, path: s
     writer = Writer(client, lambda: None, DryRun.NONE)
     await writer.apply([made({})])
     assert client.stored == stored
+
+
+async def test_ports_of_one_number_for_two_protocols_stay_as_they_are() -> None:
+    def web(image: str, **tcp: str) -> Pod:
+        udp = {"containerPort": 53, "name": "dns", "protocol": "UDP"}
+        ports = [udp, {"containerPort": 53, "name": "dns-tcp", **tcp}]
+        return pod("web", {"containers": [{"name": "c", "image": image, "ports": ports}]})
+
+    client: Any = OneObject(web("i:1", protocol="TCP"))
+    await Writer(client, lambda: None, DryRun.NONE).apply([web("i:2")])
+    assert client.stored == web("i:2", protocol="TCP")
 
 
 async def test_a_toleration_that_others_have_added_to_a_pod_stays() -> None:

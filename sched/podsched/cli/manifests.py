@@ -29,6 +29,7 @@ from podsched.cli.output import say
 from podsched.config.flags import flag
 from podsched.lib.files import open_file
 from podsched.serve.client.api_client import ApiClient
+from podsched.serve.server.strategic import merge_key
 
 #: Max bytes of a file. A manifest of 20,000 pods from ``kubectl get -o yaml`` has some 60 MB. An
 #: endless file (``/dev/zero``) is refused before memory runs out.
@@ -134,6 +135,31 @@ def _with_tolerations(manifest: AnyObject, there: AnyObject) -> AnyObject:
     return full
 
 
+def _has(there: Any, wanted: Any, name: str = "") -> bool:
+    """Return whether a member of an object is as a manifest says; it may say less."""
+    if isinstance(there, dict) and isinstance(wanted, dict):
+        return all(_has(there.get(key), value, key) for key, value in wanted.items())
+    if isinstance(there, list) and isinstance(wanted, list) and merge_key(name, wanted):
+        return len(there) == len(wanted) and all(map(_has, there, wanted))
+    return bool(there == wanted)
+
+
+def _changes(there: Any, wanted: Any, name: str = "") -> Any:
+    """Return the part of a manifest that an object does not have yet.
+
+    A strategic patch with all of it would change lists in which a merge key occurs twice, such as
+    ports for UDP and TCP.
+    """
+    if isinstance(there, dict) and isinstance(wanted, dict):
+        lacking = {k: v for k, v in wanted.items() if not _has(there.get(k), v, k)}
+        return {key: _changes(there.get(key), value, key) for key, value in lacking.items()}
+    key = merge_key(name, wanted) if isinstance(there, list) else None
+    if key is None or not all(key in item for item in wanted):
+        return wanted
+    known = {item.get(key): item for item in there}
+    return [{key: each[key], **_changes(known.get(each[key], {}), each)} for each in wanted]
+
+
 async def patch(
     client: ApiClient, manifest: AnyObject, there: AnyObject, *, dry_run: bool
 ) -> AnyObject:
@@ -142,13 +168,12 @@ async def patch(
     there: the object as it was read.
     """
     kind, meta = kind_of(manifest).name, manifest.metadata
+    strategic = kind in _WITH_CONTAINERS
+    body = merge_patch_of(_with_tolerations(manifest, there))
+    if strategic:
+        body["spec"] = _changes(to_manifest(there).get("spec", {}), body.get("spec", {}))
     return await client.patch(
-        kind,
-        meta.name,
-        merge_patch_of(_with_tolerations(manifest, there)),
-        meta.namespace,
-        strategic=kind in _WITH_CONTAINERS,
-        dry_run=dry_run,
+        kind, meta.name, body, meta.namespace, strategic=strategic, dry_run=dry_run
     )
 
 
