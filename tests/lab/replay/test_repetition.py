@@ -304,6 +304,26 @@ class Gangs(Run):
                     world.cluster.delete("Pod", f"default/{pod.metadata.name}")
 
 
+class Incomplete(Run):
+    """A gang that is being bound loses a member; another one, which fits nowhere, comes."""
+
+    async def record(self) -> None:
+        world = self.world = TermWorld([self.profile], decisions=self.log)
+        world.node("n0", cpu="4")
+        cluster = world.cluster
+        cluster.bind_pods = slowly(cluster.bind_pods)  # type: ignore[method-assign]
+        async with world.running(), recording_of(world.cluster, self.file, self.log) as writer:
+            gang(world, "g", "", 3, cpu="1")
+            await asyncio.sleep(0.5)
+            self.checkpoint(writer)
+            world.cluster.delete("Pod", "default/g-2")
+            world.pod("late", "8", schedulingGroup={"podGroupName": "g"})
+            await asyncio.sleep(1.2)
+            taint = {"key": "k", "effect": "NoSchedule"}
+            world.node("n1", cpu="8", taints=[taint])  # where it would fit
+            await asyncio.sleep(1)
+
+
 class Queues(Run):
     """A gang takes back nodes from another one of its cohort; then a pod without a queue comes."""
 
@@ -444,6 +464,17 @@ def test_decisions_for_gangs_come_out_the_same(tmp_path: Path, seed: int) -> Non
     assert sum(1 for document in of_gangs if document.get("outcome") == "Unschedulable") > 10
     assert verdict.repeated > 100
     assert set(verdict.left_out) <= {"before the checkpoint"}
+
+
+def test_a_gang_that_may_be_incomplete_is_repeated_as_often_as_it_was_decided(
+    tmp_path: Path,
+) -> None:
+    found = recorded(tmp_path, Incomplete)
+    late = [document["outcome"] for document in found.decisions if document["name"] == "late"]
+    assert late == ["Unschedulable"] * 2
+    verdict = repeat(found, by_default, factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches] == []
+    assert (verdict.repeated, verdict.left_out) == (2, {"before the checkpoint": 3})
 
 
 #: With it chance decides which nodes a preemptor tries.

@@ -361,7 +361,8 @@ class _Repetition:
                 self._undo(record.uid)
         self._set_random_state(first)
         self._end_evictions(seconds_of(first.decided_time))
-        # No binding ends here.
+        # No binding and no eviction ends here; a group that is being taken back is not decided for.
+        self._loop.taking_back.under_way.clear()
         self._loop.group_outcomes.binding = {first.pod_group} if first.pod_group_binding else set()
         self._collector.found = {}
 

@@ -143,7 +143,7 @@ class SchedulingLoop(TermPart):
         binding = self.binding
         follow_up = FollowUp(parts, failures, binding, self.evictor)
         self._cycle = SchedulingCycle(parts, failures, binding, follow_up)
-        taking_back = TakingBack(parts, self.evictor.victims)
+        taking_back = self.taking_back = TakingBack(parts, self.evictor.victims)
         self._group_starts = GroupStarts(parts, failures, binding, taking_back)
         carrying_out = PodGroupFollowUp(parts, failures, follow_up, self._group_starts, taking_back)
         self._group_cycle = PodGroupCycle(
