@@ -115,17 +115,17 @@ def test_a_machine_gets_its_certificate_and_tokens_for_its_pods(machine: Machine
     machine.kubectl("create", "-f", "-", stdin=json.dumps(node))
     for name in ("mine", "other"):
         kube.kubectl("create", "secret", "generic", name, "--from-literal=a=b")
-    kube.kubectl("create", "-f", "-", stdin=json.dumps(pod("web", NODE, "mine")))
+    kube.kubectl("create", "-f", "-", stdin=json.dumps(pod("of-machine", NODE, "mine")))
 
     assert machine.kubectl("get", "secret", "mine", "-o", "name") == "secret/mine\n"
     assert "Forbidden" in machine.kubectl("get", "secret", "other", code=1)
     label = ("label", "node", NODE, "node-restriction.kubernetes.io/a=b")
     assert "may not set the labels" in machine.kubectl(*label, code=1)
 
-    found = json.loads(kube.kubectl("get", "pod", "web", "-o", "json"))
+    found = json.loads(kube.kubectl("get", "pod", "of-machine", "-o", "json"))
     mounts = found["spec"]["containers"][0]["volumeMounts"]
     assert mounts[0]["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount"
-    bound = [f"--bound-object-{k}={v}" for k, v in (("kind", "Pod"), ("name", "web"))]
+    bound = [f"--bound-object-{k}={v}" for k, v in (("kind", "Pod"), ("name", "of-machine"))]
     uid = found["metadata"]["uid"]
     # The leader makes it, soon after it has become one.
     accounts = ("get", "serviceaccounts", "-o", "name")
@@ -146,7 +146,7 @@ def check_token(machine: Machine, token: str) -> None:
     kube = machine.kube
     who = kube.kubectl(f"--kubeconfig={file}", "auth", "whoami")
     assert "system:serviceaccount:default:default" in who
-    kube.kubectl("delete", "pod", "web", "--grace-period=0", "--force")
+    kube.kubectl("delete", "pod", "of-machine", "--grace-period=0", "--force")
     said = kube.kubectl(f"--kubeconfig={file}", "auth", "whoami", code=1)
     assert "Unauthorized" in said or "logged in" in said
 
