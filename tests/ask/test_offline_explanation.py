@@ -67,6 +67,16 @@ def test_changes_of_a_gated_pod_remove_its_gates_too(names: str, told: str) -> N
     assert text in [change.description for change in found.changes]
 
 
+def test_a_pod_that_fits_nodes_but_waits_for_its_group_is_not_told_that_nothing_makes_it_fit() -> (
+    None
+):
+    member = pod("web", asking("1", schedulingGroup={"podGroupName": "nowhere"}))
+    found = explained("web", node("a"), member, changes=True)
+    assert found is not None
+    assert (found.queue.gating_plugin, found.feasible_nodes) == ("GangScheduling", 1)
+    assert list(found.notes) == [OFFLINE]
+
+
 def kueue(kind: str, name: str, spec: dict[str, Any], namespace: str = "") -> AnyObject:
     metadata = {"name": name, "namespace": namespace}
     version = "v1" if kind == "Namespace" else "kueue.x-k8s.io/v1beta2"

@@ -89,3 +89,12 @@ def test_a_group_that_lacks_quota_too_is_not_told_that_a_node_is_enough(
     answer.admission.sentence = "It waits."
     answer.admission.shortages.extend(QueueAdmission.Shortage() for _ in range(shortages))
     assert heading in explanation_lines(answer, 0.0)
+
+
+def test_a_plugin_that_rejects_nodes_before_filter_is_not_told_of_as_another_one() -> None:
+    answer = Explanation(nodes=3)
+    answer.funnel.add(extension_point="PreFilter", plugin="NodeAffinity", before=3, rejected=3)
+    for name in ("NodeAffinity", "NodePorts"):
+        answer.funnel.add(extension_point="Filter", plugin=name, rejects_alone=3)
+    [line] = [line for line in explanation_lines(answer, 0.0) if "Also reject" in line]
+    assert line.endswith(": NodePorts (3)")

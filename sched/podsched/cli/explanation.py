@@ -273,7 +273,9 @@ def _funnel(nodes: int, steps: Sequence[FunnelStep]) -> list[str]:
     names = max(len(row[0]) for row in rows)
     counts = max(len(row[1]) for row in rows)
     lines = [f"  {a:<{names}}  {b:>{counts}}  {c:<{_BAR}} {d}".rstrip() for a, b, c, d in rows]
-    others = [s for s in steps if not s.rejected and s.rejects_alone]
+    # A plugin that rejects nodes in PreFilter is no other one in Filter.
+    before = {name for step in shown for name in step.plugin.split(", ")}
+    others = [s for s in steps if not s.rejected and s.rejects_alone and s.plugin not in before]
     if others:
         listed = ", ".join(f"{s.plugin} ({s.rejects_alone:,})" for s in others)
         lines += _wrapped(f"Also reject nodes that others reject first: {listed}", "  ")

@@ -273,7 +273,7 @@ def _print(pod: Pod, result: dict[str, Any]) -> None:
 def _changes(changes: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the changes that would make the pod fit, one a line."""
     if not changes:
-        return ["No single change would make the pod fit."]
+        return ["No single change that was tried would make the pod fit."]
     rows = [["FITS ON", "IF YOU"]]
     for change in changes:
         doubt = " (perhaps less is enough)" if change.get("smallerPossible") else ""

@@ -43,10 +43,14 @@ def find_changes(question: Question) -> list[Change]:
 
 
 def add_changes(answer: Explanation, question: Question) -> None:
-    """Add changes that would make the pod fit to its explanation, or a note that there are none."""
-    if len(question.feasible(question.asked)):
+    """Add changes that would make the pod fit to its explanation, or a note that there are none.
+
+    Nothing for a pod that a PreEnqueue plugin keeps out of the queue for more than its scheduling
+    gates: no change is tried that would let it in.
+    """
+    if len(question.feasible(question.asked)) or question.runtime.gate(question.pod) is not None:
         return
     found = find_changes(question)
     answer.changes.extend(found)
     if not found:
-        answer.notes.append("No single change of the pod or the cluster would make it fit.")
+        answer.notes.append("No single change that was tried would make it fit.")
