@@ -96,19 +96,15 @@ class FitEvents:
         _add(room, wanted, first, -1)
         if _fits(wanted, room):
             return True
-        there = self._cluster.nodes.pods(row).values()
-        if self._is_queued(pod):
-            victims = [p for p in there if self._is_queued(p)]
+        cluster, there = self._cluster, self._cluster.nodes.pods(row).values()
+        if cluster.list("LocalQueue") and local_queue(cluster, pod):
+            victims = [p for p in there if local_queue(cluster, p)]
         elif cls.preemption_policy == NEVER or gone.spec.priority < cls.priority:
             return False
         else:
             victims = [p for p in there if p.priority < cls.priority]
         _add(room, wanted, (self._demand(p.cls) for p in victims))
         return _fits(wanted, room)
-
-    def _is_queued(self, pod: PodInfo) -> bool:
-        """Return whether a pod is in a queue, or was admitted by one."""
-        return bool(self._cluster.list("LocalQueue") and local_queue(self._cluster, pod))
 
     def _room(self, row: int) -> dict[str, int]:
         """Return the room of a node by resource, as a new dict.
@@ -138,13 +134,13 @@ class FitEvents:
             node_name = "" if old is None else _node_of(old, new)
             if old is None or not node_name:
                 return {}
-            row = self._cluster.nodes.row_of(node_name)
+            cluster, limit = self._cluster, old.spec.priority
+            row = cluster.nodes.row_of(node_name)
             if row is None:
                 return {}
-            room = self._room(row)
-            limit = old.spec.priority
-            there = self._cluster.nodes.pods(row).values()
-            lower = (p for p in there if p.priority < limit or self._is_queued(p))
+            room, there = self._room(row), cluster.nodes.pods(row).values()
+            queues = bool(cluster.list("LocalQueue"))
+            lower = (p for p in there if p.priority < limit or (queues and local_queue(cluster, p)))
             _add(room, room, (self._demand(p.cls) for p in lower))
             return room
 
