@@ -29,7 +29,7 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import unschedulable
 from podsched.lab.replay.capture import Capture
 from podsched.lab.replay.recording import Recording, RecordingWriter, read_recording
-from podsched.lab.replay.repetition import _UNKNOWN, NotRepeatable, repeat
+from podsched.lab.replay.repetition import _CLAIMS, _UNKNOWN, NotRepeatable, repeat
 from podsched.lab.replay.simulation import run_in_virtual_time
 from podsched.lib.event_loop import Turn
 from podsched.lib.tasks import TaskSet
@@ -44,7 +44,7 @@ from podsched.testing.fake_cluster import FakeCluster
 from support.device_objects import device_class, devices, resource_claim, user
 from support.engine_world import node, pod
 from support.no_actors import NoActors
-from support.queues import cluster_queue, flavor, gang
+from support.queues import QUEUE, cluster_queue, flavor, gang
 from support.term_world import LOCK, WALL, TermWorld
 from support.volume_world import claim, storage_class, volume
 
@@ -344,6 +344,31 @@ class Queues(Run):
                 await asyncio.sleep(20)
             world.pod("alone", "500m")
             await asyncio.sleep(1)
+
+
+class VolumeOfAQueue(Run):
+    """A pod finds no volume while that of a pod in a queue is being written; later there is one."""
+
+    async def record(self) -> None:
+        world = self.world = TermWorld([self.profile], decisions=self.log)
+        flavor(world)
+        cluster_queue(world, "queue", {"cpu": 16})
+        world.node("n0", cpu="4")
+        names = ("queued", "other")
+        for made in (storage_class("local"), volume("disk"), *(claim(name) for name in names)):
+            world.cluster.create(from_manifest(made).message)
+        cluster = world.cluster
+        cluster.patch_many = slowly(cluster.patch_many)  # type: ignore[method-assign]
+        async with world.running(), recording_of(world.cluster, self.file, self.log) as writer:
+            await asyncio.sleep(0.5)
+            self.checkpoint(writer)
+            for name, labels in zip(names, ({QUEUE: "queue"}, {}), strict=True):
+                mounted = {"name": "v", "persistentVolumeClaim": {"claimName": name}}
+                await world.pod_and_wait(name, "1", volumes=[mounted], labels=labels)
+            await world.pod_and_wait("without", "1")
+            await asyncio.sleep(5)
+            world.cluster.create(from_manifest(volume("another")).message)
+            await asyncio.sleep(20)
 
 
 class QueuesWithLittleQuota(Queues):
@@ -675,6 +700,18 @@ def test_decisions_that_know_more_than_the_recording_are_left_out(recording: Rec
     verdict = repeat(replace(recording, decisions=[*before, more]), by_default, factories())
     assert verdict.mismatches == []
     assert verdict.left_out["after the end of the recording"] == 1
+
+
+def test_decisions_with_claims_soon_after_those_of_a_pod_in_a_queue_are_left_out(
+    tmp_path: Path,
+) -> None:
+    found = recorded(tmp_path, VolumeOfAQueue)
+    verdict = repeat(found, by_default, factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches] == []
+    assert (verdict.left_out["on pods in queues"], verdict.left_out[_CLAIMS]) == (1, 2)
+    placed = {document["name"] for document in found.decisions if document.get("nodeName")}
+    assert placed == {"queued", "other", "without"}
+    assert verdict.placed == 2
 
 
 @pytest.mark.parametrize("kind", [Queues, QueuesWithLittleQuota])

@@ -55,6 +55,7 @@ _UNDONE: Final = (ERROR, REJECTED, OVERTAKEN, GONE)
 #: decision did. The last decisions of a recording are missing, as their outcomes are not known yet.
 CONFIRMED_WITHIN: Final = 5.0
 _MISSING: Final = "soon after a decision that is missing"
+_CLAIMS: Final = "with claims, soon after others got claims in a way that is not recorded"
 _UNKNOWN: Final = (
     "soon after a checkpoint, while claims were written or pods bound that were deleted meanwhile"
 )
@@ -267,6 +268,8 @@ class _Repetition:
         self._group: tuple[Any, ...] = ()
         self._number: int = checkpoint["number"]
         self._unsure_until, self._unsure = 0.0, _MISSING
+        #: Until then it is not known which volumes and devices are assumed.
+        self._claims_unsure_until = 0.0
         self._collector = Collector()
         self._queued: dict[str, QueuedPodInfo] = {}
         meter = CycleMeter(MetricRegistry(), Tracer())
@@ -333,11 +336,11 @@ class _Repetition:
             await self._loop.schedule(queued, self._clock.time())
         changed = self._take(first.revision, first.beyond)
         differing = {record.uid: self._differing(record) for record in records}
+        reads_claims = any(_has_claims(one.info) for one in queued)
         for record in records:
-            if not self._follows(record):
-                self._verdict.left_out[self._unsure] += 1
-            elif in_queue:
-                self._verdict.left_out["on pods in queues"] += 1
+            why = self._why_not(record, reads_claims)
+            if why or in_queue:
+                self._verdict.left_out[why or "on pods in queues"] += 1
             else:
                 self._compare(record, differing[record.uid], changed)
         for record in records:
@@ -396,15 +399,17 @@ class _Repetition:
                 self._loop.evictor.end(preemption)
         self._evicting = [one for one in self._evicting if decided - one[1] < SEEN_WITHIN]
 
-    def _follows(self, record: DecisionRecord) -> bool:
-        """Whether the state of a decision is known, because no decision before it is missing."""
+    def _why_not(self, record: DecisionRecord, reads_claims: bool) -> str:
+        """Return why the state of a decision is not known, "" if it is."""
         decided = seconds_of(record.decided_time)
         if record.number != self._number + 1:
             self._unsure_until = decided + CONFIRMED_WITHIN
             if self._number >= 0:
                 self._unsure = _MISSING
         self._number = record.number
-        return decided >= self._unsure_until
+        if decided < self._unsure_until:
+            return self._unsure
+        return _CLAIMS if reads_claims and decided < self._claims_unsure_until else ""
 
     def _set_random_state(self, record: DecisionRecord) -> None:
         """Set the state of the random source, which is recorded per run of pods."""
@@ -454,6 +459,9 @@ class _Repetition:
         info = self._pod_of(record)
         if info is not None and node_name and uid not in cache.held:
             cache.assume(info, node_name)
+            if _has_claims(info):
+                # No plugin has assumed them.
+                self._claims_unsure_until = seconds_of(record.decided_time) + CONFIRMED_WITHIN
         if uid not in cache.assumed:
             found = self._collector.found.get(uid, {}).get("nominated_node") or ""
             if info is not None and found != record.nominated_node:
@@ -484,9 +492,11 @@ def _is_unknown(state: SchedulingState, uid: str) -> bool:
     deleted meanwhile.
     """
     held = state.cache.held.get(uid)
-    if held is None:
-        return True
-    spec = held.info.pod.spec
+    return held is None or _has_claims(held.info)
+
+
+def _has_claims(pod: PodInfo) -> bool:
+    spec = pod.pod.spec
     return bool(spec.resource_claims) or any(
         volume.HasField("persistent_volume_claim") or volume.HasField("ephemeral")
         for volume in spec.volumes
