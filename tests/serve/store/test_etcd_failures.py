@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -62,7 +63,16 @@ async def store(etcd: EmbeddedEtcd) -> AsyncIterator[EtcdStore]:
 
 @pytest.fixture
 async def impatient(etcd: EmbeddedEtcd) -> AsyncIterator[EtcdStore]:
-    store = await connect(EtcdOptions((etcd.endpoint,), request_timeout=2.0))
+    """A store that has been connected, and waits for answers for two seconds."""
+    store = EtcdStore(EtcdOptions((etcd.endpoint,), request_timeout=2.0))
+
+    async def answers() -> bool:
+        with contextlib.suppress(Unavailable):
+            await store.status()
+            return True
+        return False
+
+    await eventually("etcd answers", answers)
     yield store
     await store.close()
 
@@ -137,7 +147,7 @@ async def test_a_watch_whose_revision_was_compacted_while_etcd_was_away_says_so(
     """One store reaches etcd through a relay that is shut meanwhile; the other goes on."""
     relay = Relay(int(etcd.endpoint.rpartition(":")[2]))
     await relay.open()
-    behind = await connect(EtcdOptions((f"127.0.0.1:{relay.port}",), request_timeout=1.0))
+    behind = await connect(EtcdOptions((f"127.0.0.1:{relay.port}",), request_timeout=PATIENCE))
     watch = behind.watch("/a/")
     await anext(watch)
     following = asyncio.ensure_future(anext(watch))
