@@ -10,6 +10,7 @@ from podsched.api.objects import Pod
 from podsched.config.settings import AgentSettings
 from podsched.serve.agent.agent import Agent
 from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.channels import ClientOptions
 from podsched.serve.client.errors import NotFound
 from podsched.serve.server.settings import ServerSettings
 from podsched.serve.store.protocol import Put
@@ -18,6 +19,7 @@ from podsched.telemetry.metrics import AgentMetrics
 from podsched.testing.memory_store import MemoryStore
 from podsched.v1.api_pb2 import Fence
 from support.api_servers import start_api_server
+from support.eventually import PATIENCE
 
 
 class AgentWorld(NamedTuple):
@@ -54,7 +56,7 @@ async def started_world() -> AsyncIterator[AgentWorld]:
     """A world, taken down after it has been used."""
     store = MemoryStore()
     server = await start_api_server(ServerSettings(bookmark_seconds=0.2), store)
-    world = AgentWorld(ApiClient(server.address), [], store)
+    world = AgentWorld(ApiClient(server.address, ClientOptions(timeout=PATIENCE)), [], store)
     yield world
     for agent in world.agents:
         await agent.stop()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from podsched.api.etcd_keys import ROOT, term_key
 from podsched.lib.network import free_port
 from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.channels import ClientOptions
 from podsched.serve.server.call_metrics import ServerTelemetry
 from podsched.serve.server.server import ApiServer
 from podsched.serve.server.settings import ServerSettings
@@ -16,6 +17,7 @@ from podsched.serve.store.etcd import EtcdOptions, EtcdStore, connect
 from podsched.serve.store.protocol import Delete, Put, Store, Write
 from podsched.v1.api_pb2 import Fence
 from support.api_objects import LOCK
+from support.eventually import PATIENCE
 
 
 async def start_api_server(
@@ -43,7 +45,7 @@ class Servers:
     async def start(self, settings: ServerSettings | None = None) -> ApiServer:
         """One more server, at a port that nobody else gets while it is stopped."""
         settings = settings or ServerSettings(port=free_port(), bookmark_seconds=0.2)
-        store = await connect(EtcdOptions((self.endpoint,)))
+        store = await connect(EtcdOptions((self.endpoint,), request_timeout=PATIENCE))
         self.stores.append(store)
         server = await start_api_server(settings, store)
         self.running.append(server)
@@ -51,7 +53,8 @@ class Servers:
 
     def client(self, *servers: ApiServer) -> ApiClient:
         """A client of servers, the first one preferred."""
-        client = ApiClient([server.address for server in servers])
+        options = ClientOptions(timeout=PATIENCE)
+        client = ApiClient([server.address for server in servers], options)
         self.clients.append(client)
         return client
 
@@ -78,7 +81,7 @@ async def api_servers(endpoint: str) -> AsyncIterator[Servers]:
         yield servers
     finally:
         await servers.stop()
-        store = await connect(EtcdOptions((endpoint,)))
+        store = await connect(EtcdOptions((endpoint,), request_timeout=PATIENCE))
         kvs = (await store.range(ROOT)).kvs
         await store.write_many([Write((), (Delete(kv.key),)) for kv in kvs])
         await store.close()
