@@ -389,6 +389,15 @@ def test_what_would_make_a_pod_fit_is_told_with_the_number_of_nodes(
     assert {"requests"} <= {change["kind"] for change in changes}
 
 
+def test_without_a_table_of_nodes_its_parts_are_one_line_apart(
+    sched: Commands, cluster_file: str
+) -> None:
+    gated = pod_of("1").replace("spec:", "spec:\n  schedulingGates: [{name: example.com/wait}]", 1)
+    done = sched("simulate", "-f", cluster_file, "--pod", "-", stdin=gated)
+    assert done.out.startswith("Pod default/pending: Gated")
+    assert "\n\n\n" not in done.out
+
+
 def allocation_case(devices: list[dict[str, Any]], count: int, **claimed: Any) -> dict[str, Any]:
     pool = {"name": "p", "resourceSliceCount": 1}
     of_slice = {"driver": "gpu.example.com", "pool": pool, "nodeName": "n", "devices": devices}

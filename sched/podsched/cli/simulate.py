@@ -259,9 +259,8 @@ def _print(pod: Pod, result: dict[str, Any]) -> None:
         say(f"  Best node{'s' if len(best) > 1 else ''}: {', '.join(best)}")
     if result.get("nominatedNodeUsed"):
         say(f"  Nominated node: {result['nominatedNodeUsed']}")
-    say()
     if result.get("filter"):
-        say(*_nodes_table(result))
+        say("", *_nodes_table(result))
     if result.get("preemption"):
         say()
         _print_preemption(result["preemption"])
