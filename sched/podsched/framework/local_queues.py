@@ -18,12 +18,9 @@ def local_queue(cluster: ClusterView, pod: PodInfo) -> str:
     # Not by the labels of now: users may make and remove PodGroups while the pods run.
     if pod.node_name and (admitted := pod.pod.metadata.annotations.get(ADMITTED_QUEUE, "")):
         return admitted
-    if pod.group:
-        group = stored_group(cluster, pod.group)
-        named = "" if group is None else group.metadata.labels.get(QUEUE_NAME, "")
-        if named:
-            return str(named)
-    named = pod.cls.labels.get(QUEUE_NAME, "")
-    if named:
+    group = stored_group(cluster, pod.group) if pod.group else None
+    of_group = "" if group is None else group.metadata.labels.get(QUEUE_NAME, "")
+    named: str = of_group or pod.cls.labels.get(QUEUE_NAME, "")
+    if named or not cluster.get("LocalQueue", pod.namespace, DEFAULT_QUEUE):
         return named
-    return DEFAULT_QUEUE if cluster.get("LocalQueue", pod.namespace, DEFAULT_QUEUE) else ""
+    return DEFAULT_QUEUE
