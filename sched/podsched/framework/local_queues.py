@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from podsched.api.queue_labels import ADMITTED_QUEUE, QUEUE_NAME
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import stored_group
 from podsched.framework.pods import PodInfo
 
 #: The LocalQueue of a namespace that pods without the label join.
-DEFAULT_QUEUE: Final = "default"
+DEFAULT_QUEUE = "default"
 
 
 def local_queue(cluster: ClusterView, pod: PodInfo) -> str:
@@ -21,6 +19,6 @@ def local_queue(cluster: ClusterView, pod: PodInfo) -> str:
     group = stored_group(cluster, pod.group) if pod.group else None
     of_group = "" if group is None else group.metadata.labels.get(QUEUE_NAME, "")
     named: str = of_group or pod.cls.labels.get(QUEUE_NAME, "")
-    if named or not cluster.get("LocalQueue", pod.namespace, DEFAULT_QUEUE):
-        return named
-    return DEFAULT_QUEUE
+    if not named and cluster.get("LocalQueue", pod.namespace, DEFAULT_QUEUE):
+        return DEFAULT_QUEUE
+    return named

@@ -121,10 +121,7 @@ class Traits:
 
     @classmethod
     def of_spec(cls, **more: Any) -> Traits:
-        """Return those of a plugin that reads of a pod only its spec, and nothing of other pods.
-
-        Of the spec it reads neither the containers' requests and limits nor the volumes.
-        """
+        """Return those of a plugin that reads only a pod's spec, without resources and volumes."""
         return cls(
             reads_pods=False,
             projects_class=True,

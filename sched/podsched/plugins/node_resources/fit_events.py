@@ -81,22 +81,21 @@ class FitEvents:
         wanted = self._demand(pod.cls)
         if old is None or (new is not None and not _freed(old, new, wanted)):
             return QueueingHint.SKIP
-        name = _node_of(old, new)
-        return QueueingHint.QUEUE if self._has_room(pod, name, old) else QueueingHint.SKIP
+        return QueueingHint.of(self._has_room(pod, _node_of(old, new), old))
 
     def _has_room(self, pod: PodInfo, node_name: str, gone: v1.Pod) -> bool:
         """Return whether a pod may fit on the node after the pod ``gone`` left."""
-        row = self._cluster.nodes.row_of(node_name)
+        cluster, cls = self._cluster, pod.cls
+        row = cluster.nodes.row_of(node_name)
         if row is None:
             return False
-        cls, room = pod.cls, self._room(row)
-        wanted = self._demand(cls)
-        nominated = self._cluster.nominator.pods(node_name)
+        room, wanted = self._room(row), self._demand(cls)
+        nominated = cluster.nominator.pods(node_name)
         first = (self._demand(p.cls) for p in nominated if p.priority >= cls.priority)
         _add(room, wanted, first, -1)
         if _fits(wanted, room):
             return True
-        cluster, there = self._cluster, self._cluster.nodes.pods(row).values()
+        there = cluster.nodes.pods(row).values()
         if cluster.list("LocalQueue") and local_queue(cluster, pod):
             victims = [p for p in there if local_queue(cluster, p)]
         elif cls.preemption_policy == NEVER or gone.spec.priority < cls.priority:
@@ -131,13 +130,10 @@ class FitEvents:
         """
 
         def supply(old: v1.Pod | None, new: v1.Pod | None) -> Mapping[str, int] | None:
-            node_name = "" if old is None else _node_of(old, new)
-            if old is None or not node_name:
+            cluster = self._cluster
+            if old is None or (row := cluster.nodes.row_of(_node_of(old, new))) is None:
                 return {}
-            cluster, limit = self._cluster, old.spec.priority
-            row = cluster.nodes.row_of(node_name)
-            if row is None:
-                return {}
+            limit = old.spec.priority
             room, there = self._room(row), cluster.nodes.pods(row).values()
             queues = bool(cluster.list("LocalQueue"))
             lower = (p for p in there if p.priority < limit or (queues and local_queue(cluster, p)))

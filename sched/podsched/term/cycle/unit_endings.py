@@ -63,10 +63,10 @@ class UnitEndings(TermPart):
     def __init__(self, parts: TermParts) -> None:
         super().__init__(parts)
         self._admission.books.epoch = parts.wall() - parts.clock()
+        #: The keys of units whose eviction was reported.
         self._reported: set[str] = set()
-        """The keys of units whose eviction was reported."""
+        #: The uids of pods whose eviction was requested.
         self._requested: set[str] = set()
-        """The uids of pods whose eviction was requested."""
         #: The keys of units whose annotations are being written. Their pods are evicted after that:
         #: pods that are made again must not be admitted before, maybe by the next leader.
         self._recording: set[str] = set()
@@ -233,8 +233,9 @@ class UnitEndings(TermPart):
         """Record an event about a unit's PodGroup; ``or_pod``: without one, about its first pod."""
         group = stored_group(self._cluster, key)
         unit = self._admission.units.get(key)
-        pods = () if unit is None else unit.waiting.values() or unit.held.values()
-        pod = next(iter(pods), None)
+        pod = (
+            None if unit is None else next(iter(unit.waiting.values() or unit.held.values()), None)
+        )
         if pod is None or (group is None and not or_pod):
             return
         self._recorder.record(

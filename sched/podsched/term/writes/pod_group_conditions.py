@@ -106,17 +106,13 @@ class PodGroupConditions:
         self.put(group, {one.type: one[1:] for one in conditions})
 
     def annotate(
-        self,
-        group: PodGroup,
-        annotations: Mapping[str, str | None],
-        written: Written | None = None,
+        self, group: PodGroup, annotations: Mapping[str, str | None], *written: Written
     ) -> None:
         """Write annotations of a group; None removes one. ``written``: see ``put``."""
         body = {"metadata": {"annotations": dict(annotations)}}
         # A later write replaces an earlier one of the same annotations, and no other.
         names = ",".join(sorted(annotations))
-        then = () if written is None else (written,)
-        self._write(f"{group.uid}/{names}", _Write(partial(patch_of, group, body), written=then))
+        self._write(f"{group.uid}/{names}", _Write(partial(patch_of, group, body), written=written))
 
     def annotate_pod(self, pod: PodInfo, annotations: Mapping[str, str | None]) -> None:
         """Write annotations of a pod without a PodGroup; None removes one."""
