@@ -27,6 +27,7 @@ from podsched.serve.store.errors import (
     EmbeddedEtcdError,
     LeaseNotFound,
     MaybeApplied,
+    Restored,
     StoreError,
     TooLarge,
     Unauthorized,
@@ -116,15 +117,23 @@ async def test_a_watch_over_crashes_of_etcd_loses_and_repeats_nothing(
             await crash(etcd)
             await etcd.start()
 
+    lost = False
     async with asyncio.timeout(2 * PATIENCE):
         writing = asyncio.gather(write_all(), crash_thrice())
         seen: list[tuple[str, int]] = []
-        while len(seen) < len(keys):
-            seen += [(e.kv.key, e.kv.mod_revision) for e in (await anext(watch)).events]
+        try:
+            while len(seen) < len(keys):
+                seen += [(e.kv.key, e.kv.mod_revision) for e in (await anext(watch)).events]
+        except Restored:
+            lost = True
         await writing
-    assert [key for key, _ in seen] == keys
-    stored = (await store.range("/a/")).kvs
-    assert sorted(seen) == [(kv.key, kv.mod_revision) for kv in stored]
+    stored = [(kv.key, kv.mod_revision) for kv in (await store.range("/a/")).kvs]
+    if lost:
+        # etcd 3.5.1 seldom loses a write when it is killed (see ``embedded``), and a watch says so.
+        assert not set(seen) <= set(stored), "etcd has lost nothing"
+    else:
+        assert [key for key, _ in seen] == keys
+        assert sorted(seen) == stored
 
 
 async def test_an_idle_watch_resumes_after_a_crash(etcd: EmbeddedEtcd, store: EtcdStore) -> None:
