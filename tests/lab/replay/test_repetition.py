@@ -114,6 +114,14 @@ class Run:
                 self.pod(number)
             await asyncio.sleep(1)
 
+    def binding_slowly(self) -> TermWorld:
+        """A world with a node of 4 cpus, in which bindings take a while."""
+        world = self.world = TermWorld([self.profile], decisions=self.log)
+        world.node("n0", cpu="4")
+        cluster = world.cluster
+        cluster.bind_pods = slowly(cluster.bind_pods)  # type: ignore[method-assign]
+        return world
+
     def checkpoint(self, writer: RecordingWriter) -> None:
         writer.note(0.0, "checkpoint", self.world.term.checkpoint(self.log.numbers(0)))
 
@@ -212,10 +220,7 @@ class LateEnd(Run):
     """A pod is deleted while it is being bound, which had begun before the checkpoint."""
 
     async def record(self) -> None:
-        world = self.world = TermWorld([self.profile], decisions=self.log)
-        world.node("n0", cpu="4")
-        cluster = world.cluster
-        cluster.bind_pods = slowly(cluster.bind_pods)  # type: ignore[method-assign]
+        world = self.binding_slowly()
         async with world.running(), recording_of(world.cluster, self.file, self.log) as writer:
             await world.pod_and_wait("first", "3")
             self.checkpoint(writer)
@@ -227,10 +232,7 @@ class Gone(Run):
     """A pod is deleted while it is being bound, before the recording begins."""
 
     async def record(self) -> None:
-        world = self.world = TermWorld([self.profile], decisions=self.log)
-        world.node("n0", cpu="4")
-        cluster = world.cluster
-        cluster.bind_pods = slowly(cluster.bind_pods)  # type: ignore[method-assign]
+        world = self.binding_slowly()
         async with world.running():
             await world.pod_and_wait("first", "3")
             await world.delete_and_wait("first")
@@ -308,10 +310,7 @@ class Incomplete(Run):
     """A gang that is being bound loses a member; another one, which fits nowhere, comes."""
 
     async def record(self) -> None:
-        world = self.world = TermWorld([self.profile], decisions=self.log)
-        world.node("n0", cpu="4")
-        cluster = world.cluster
-        cluster.bind_pods = slowly(cluster.bind_pods)  # type: ignore[method-assign]
+        world = self.binding_slowly()
         async with world.running(), recording_of(world.cluster, self.file, self.log) as writer:
             gang(world, "g", "", 3, cpu="1")
             await asyncio.sleep(0.5)
